@@ -106,12 +106,15 @@ extension AdminAPI {
         if query["format"] == "ndjson" { return .lines(records.map(\.json)) }
         let counts = world.requests.countByKind.sorted { $0.key < $1.key }
             .map { JSONMember($0.key, .integer($0.value)) }
+        let errors = world.requests.countByError.sorted { $0.key < $1.key }
+            .map { JSONMember($0.key, .integer($0.value)) }
         return .json(
             200,
             .object([
                 JSONMember("count", .integer(world.requests.totalCount)),
                 JSONMember("next", .integer((records.last?.sequence ?? from - 1) + 1)),
                 JSONMember("counts", .object(counts)),
+                JSONMember("errors", .object(errors)),
                 JSONMember("requests", .array(records.map(\.json))),
             ])
         )
@@ -162,7 +165,15 @@ extension AdminAPI {
             guard let token = IssuedToken(reading: element) else {
                 throw Refusal(sentence: "token \(index) lacks a field or has one of another type")
             }
+            guard WorldClock.settable.contains(token.tokenCreationDate) else {
+                throw Refusal(
+                    sentence: "token \(index) has a tokenCreationDate outside 1970 to 9999"
+                )
+            }
             tokens.append(token)
+        }
+        guard body.mayHave("notify", \.flag) else {
+            throw Refusal(sentence: "notify is true or false")
         }
         let notifies = body["notify"]?.flag ?? false
         let taken = tokens.filter { token in
@@ -182,7 +193,9 @@ extension IssuedToken {
     init?(reading value: JSONValue) {
         guard let id = value["externalPurchaseId"]?.text, let app = value["appAppleId"]?.integer,
             let bundleID = value["bundleId"]?.text,
-            let created = value["tokenCreationDate"]?.integer
+            let created = value["tokenCreationDate"]?.integer,
+            value.mayHave("tokenType", \.text), value.mayHave("customer", \.text),
+            value.mayHave("tokenExpirationDate", \.integer)
         else { return nil }
         self.init(
             externalPurchaseID: id,

@@ -18,10 +18,12 @@ struct AdminAPI {
         GET  /reports        stored reports; ?environment= &offset= &limit= (1000) &format=ndjson
         GET  /line-items     the newest version of each accepted one, and how many there were;
                              ?offset= &limit= (1000) &format=ndjson
-        GET  /requests       requests seen, refused ones too; ?from=SEQUENCE &limit= (1000)
+        GET  /requests       requests seen, refused ones too, and how often Apple named each error;
+                             ?from=SEQUENCE &limit= (1000)
         GET  /tokens         issued tokens and their standing; ?offset= &limit= (1000)
         POST /tokens         {"register":[{"externalPurchaseId":…,"appAppleId":…,"bundleId":…,
-                             "tokenCreationDate":…,"tokenExpirationDate"?,"tokenType"?,"customer"?}]}
+                             "tokenCreationDate":…,"tokenExpirationDate"?,"tokenType"?,"customer"?}],
+                             "notify":true?}: true to send their notifications too
         POST /tokens         {"mint":{"event":"install|update|request|purchase","appAppleId":…,
                              "bundleId":…,"customer":…,"environment"?,"tokenType"?,"refresh"?,
                              "count"?,"padded"?,"standardAlphabet"?,"blanks":"none|trailing|
@@ -104,6 +106,20 @@ struct AdminAPI {
         }
     }
 
+    /// Refuses an order without members, or with one that no call would look at.
+    private func requireMembers(
+        of body: JSONValue,
+        among names: [String]
+    ) throws(Refusal) {
+        guard case .object(let members) = body, !members.isEmpty else {
+            throw Refusal(sentence: "an object is required, with \(names.joined(separator: ", "))")
+        }
+        for member in members where !names.contains(member.name) {
+            let known = names.joined(separator: ", ")
+            throw Refusal(sentence: "\(member.name) is unknown here; there are \(known)")
+        }
+    }
+
     // MARK: Faults, keys, clock
 
     private func faults() -> AppleAnswer {
@@ -118,6 +134,10 @@ struct AdminAPI {
     }
 
     private func addFaults(_ body: JSONValue) throws(Refusal) -> AppleAnswer {
+        try requireMembers(of: body, among: ["faults", "clear"])
+        guard body.mayHave("faults", \.elements), body.mayHave("clear", \.flag) else {
+            throw Refusal(sentence: "faults is an array of strings, clear true or false")
+        }
         var rules: [FaultRule] = []
         for element in body["faults"]?.elements ?? [] {
             guard let text = element.text else { throw Refusal(sentence: "a fault is no string") }
@@ -161,6 +181,10 @@ struct AdminAPI {
     }
 
     private func setClock(_ body: JSONValue) throws(Refusal) -> AppleAnswer {
+        try requireMembers(of: body, among: ["now", "advance", "rate"])
+        guard body.mayHave("now", \.integer) else {
+            throw Refusal(sentence: "now is a whole number of milliseconds since 1970")
+        }
         var now = body["now"]?.integer ?? world.clock.now(real: real)
         if let advance = body["advance"] {
             guard let step = advance.text.flatMap(durationMilliseconds) else {
@@ -172,8 +196,10 @@ struct AdminAPI {
             throw Refusal(sentence: "now is from 1970 to the end of 9999, in milliseconds")
         }
         var rate = world.clock.rate
-        if case .number(let literal)? = body["rate"] {
-            guard let number = Double(literal), (0...10_000_000).contains(number) else {
+        if let member = body["rate"] {
+            guard case .number(let literal) = member, let number = Double(literal),
+                (0...10_000_000).contains(number)
+            else {
                 throw Refusal(sentence: "rate is between 0 and 10000000")
             }
             rate = number

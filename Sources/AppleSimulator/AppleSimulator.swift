@@ -76,10 +76,14 @@ package final class AppleSimulator: @unchecked Sendable {
     }
 
     package func baseURL(_ environment: StoreEnvironment) -> String {
-        "http://\(host):\(environment == .production ? ports.production : ports.sandbox)"
+        url(environment == .production ? ports.production : ports.sandbox)
     }
 
-    package var adminURL: String { "http://\(host):\(ports.admin)" }
+    package var adminURL: String { url(ports.admin) }
+
+    private func url(_ port: UInt16) -> String {
+        host.contains(":") ? "http://[\(host)]:\(port)" : "http://\(host):\(port)"
+    }
 
     /// Runs until ``stop()``, or until `descriptor` becomes readable.
     ///

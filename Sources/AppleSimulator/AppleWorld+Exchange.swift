@@ -186,7 +186,8 @@ extension AppleWorld {
 
     private func log(_ passage: Passage, reply: AppleReply) {
         let answer = reply.answer
-        let codes = answer.status >= 400 ? Self.errorCodes(answer.body) : []
+        let errors = answer.status >= 400 ? Self.errors(answer.body) : []
+        let codes = errors.map(\.code)
         let outcome: String
         if let early = passage.outcome {
             outcome = early
@@ -214,19 +215,25 @@ extension AppleWorld {
                 fault: passage.fault?.kind.rawValue,
                 isDelivered: reply.delivery == .answered
             ),
-            endpoint: passage.target?.endpoint
+            endpoint: passage.target?.endpoint,
+            errors: Set(errors.map(\.summary))
         )
     }
 
-    /// The codes of an error body of our own, in either form.
-    private static func errorCodes(_ body: [UInt8]) -> [Int] {
+    /// The errors of a body of our own, in either form: the code, and the code with its field.
+    private static func errors(_ body: [UInt8]) -> [(code: Int, summary: String)] {
         let value: JSONValue
         do { value = try JSONValue(reading: body) } catch {
             // A 400 without JSON has no codes.
             return []
         }
         let objects = value["errors"]?.elements ?? [value]
-        return objects.compactMap { $0["errorCode"]?.integer.map { Int($0) } }
+        return objects.compactMap { object in
+            object["errorCode"]?.integer.map { code in
+                let parts = [String(code), object["fieldName"]?.text].compactMap { $0 }
+                return (Int(code), parts.joined(separator: " "))
+            }
+        }
     }
 }
 

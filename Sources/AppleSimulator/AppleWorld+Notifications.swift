@@ -4,6 +4,8 @@ internal import Crypto
 struct NotificationBook {
     /// Beyond it the schedule drops and counts, and the admin call is refused; 3 KB each.
     static let countMax = 500_000
+    /// Events of one turn: each may sign a notification, and Apple answers nobody meanwhile.
+    static let eventCountMax = 256
     static let reminderMilliseconds: Int64 = 30 * 86_400_000
     static let unreportedMilliseconds: Int64 = 10 * 86_400_000
     /// "Soon after expiry", in Apple's words.
@@ -75,7 +77,10 @@ extension AppleWorld {
             notify(token, subtype: .created, now: now)
         }
         if token.isCustomLink {
-            let first = token.tokenCreationDate.later(by: NotificationBook.reminderMilliseconds)
+            // Of an old token the last one due, not each since its creation.
+            let month = NotificationBook.reminderMilliseconds
+            let age = max(0, now.subtractingReportingOverflow(token.tokenCreationDate).partialValue)
+            let first = token.tokenCreationDate.later(by: max(1, age / month) * month)
             notifications.due.add(.reminder(tokenIndex: index), due: first)
         }
         let unreported =
@@ -180,10 +185,15 @@ extension AppleWorld {
         }
     }
 
-    /// What is to be sent now, at most `limit`; reminders and the like are made on the way.
+    /// What is to be sent now, at most `limit`; reminders and the like are made on the way, and of all
+    /// events at most ``NotificationBook/eventCountMax``.
     func takeDeliveries(at now: UnixMilliseconds, limit: Int) -> [NotificationDelivery] {
         var deliveries: [NotificationDelivery] = []
-        while deliveries.count < limit, let (due, event) = notifications.due.takeFirst(at: now) {
+        var eventCount = 0
+        while deliveries.count < limit, eventCount < NotificationBook.eventCountMax,
+            let (due, event) = notifications.due.takeFirst(at: now)
+        {
+            eventCount += 1
             switch event {
             case .attempt(let index):
                 let notification = notifications.stored[Int(index)]

@@ -4,7 +4,8 @@
 /// of the reference. Not thread-safe: one owner at a time.
 package final class AppleWorld {
     package struct Settings: Sendable {
-        /// DUPLICATE_TOKEN only where the person holds another token of the period (S8).
+        /// DUPLICATE_TOKEN only where the person holds another token of the period that is none, and
+        /// neither before nor after another status (S8).
         package var requiresSiblingForDuplicate = false
         /// Code 26 where two reports of one token overlap in time (S11).
         package var refusesSimultaneousReports = true

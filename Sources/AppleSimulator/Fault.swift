@@ -59,6 +59,8 @@ package enum FaultRuleFault: Error, Equatable, Sendable, CustomStringConvertible
     case unknownKind(String)
     case unknownName(String)
     case badValue(name: String, value: String)
+    /// Only a report says which token it is about.
+    case tokenWithoutReports(String)
 
     package var description: String {
         switch self {
@@ -71,6 +73,10 @@ package enum FaultRuleFault: Error, Equatable, Sendable, CustomStringConvertible
                 + "on environment app token retry-after for"
         case .badValue(let name, let value):
             return "fault setting \(name)=\(value) cannot be read"
+        case .tokenWithoutReports(let token):
+            return
+                "fault setting token=\(token) never applies: only a report names a token, so it goes "
+                + "with on=report or on=any"
         }
     }
 }
@@ -87,6 +93,9 @@ extension FaultRule {
             let pair = setting.split(separator: "=", maxSplits: 1).map(String.init)
             guard pair.count == 2 else { throw .badValue(name: String(setting), value: "") }
             try set(pair[0], pair[1])
+        }
+        if let externalPurchaseID, !endpoints.isEmpty, !endpoints.contains(.report) {
+            throw .tokenWithoutReports(externalPurchaseID)
         }
     }
 

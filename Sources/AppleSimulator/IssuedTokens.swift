@@ -97,13 +97,16 @@ struct IssuedTokens: Sendable {
         indexesByHolder[holder, default: []].map { tokens[Int($0)] }
     }
 
-    /// Whether the same person holds another token of the same type and period.
+    /// Whether the same person holds another token of the same type and period, itself no duplicate.
     func hasSibling(_ token: IssuedToken) -> Bool {
         guard let holder = Self.holder(of: token) else { return false }
-        return tokens(of: holder).contains {
-            $0.externalPurchaseID != token.externalPurchaseID && $0.tokenType == token.tokenType
-                && $0.tokenCreationDate == token.tokenCreationDate
-                && $0.tokenExpirationDate == token.tokenExpirationDate
+        return indexesByHolder[holder, default: []].contains { index in
+            let other = tokens[Int(index)]
+            return other.externalPurchaseID != token.externalPurchaseID
+                && other.tokenType == token.tokenType
+                && other.tokenCreationDate == token.tokenCreationDate
+                && other.tokenExpirationDate == token.tokenExpirationDate
+                && !standings[Int(index)].isReportedDuplicate
         }
     }
 

@@ -35,6 +35,11 @@ indirect enum JSONValue: Equatable, Sendable {
         if case .array(let elements) = self { elements } else { nil }
     }
 
+    /// Whether a member is absent, null, or of the type that `read` reads.
+    func mayHave<Value>(_ name: String, _ read: (JSONValue) -> Value?) -> Bool {
+        self[name].map { read($0) != nil } ?? true
+    }
+
     static func integer(_ value: some BinaryInteger) -> JSONValue {
         .number(String(value))
     }

@@ -92,7 +92,7 @@ struct LineItemFieldRules {
             ("exchangeRate", item.exchangeRate, Self.exchangeRateLengthMax),
         ]
         return rows.compactMap { field, text, lengthMax in
-            text?.count ?? 0 > lengthMax ? error(.maximumLengthExceeded, field) : nil
+            text?.unicodeScalars.count ?? 0 > lengthMax ? error(.maximumLengthExceeded, field) : nil
         }
     }
 

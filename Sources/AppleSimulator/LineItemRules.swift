@@ -2,8 +2,8 @@
 ///
 /// References look at the report as a whole: an item of the same report counts as accepted already.
 struct LineItemRules {
-    /// A year of restating and refunding; Apple does not say how leap days count.
-    static let yearMilliseconds: Int64 = 365 * 86_400_000
+    /// A year of restating and refunding: the longest, since Apple does not say how leap days count.
+    static let yearMilliseconds: Int64 = 366 * 86_400_000
 
     let now: UnixMilliseconds
     let dateFloor: UnixMilliseconds
@@ -52,6 +52,7 @@ struct LineItemRules {
             }
             errors += identityViolations(item, id)
             errors += referenceViolations(item, id)
+            errors += referrerViolations(item, id)
             errors += retractionViolations(item, id)
         }
         return errors + netViolations()
@@ -131,11 +132,39 @@ struct LineItemRules {
         if target.isRetraction, !item.isRetraction {
             add(.validLineItemReferencesErroneousLineItem, "erroneouslySubmitted")
         }
+        matchViolations(item, target, add: add)
+        if item.event == .refund, target.event == .buy, !item.isRestatement,
+            let date = target.creationDate, now - Self.yearMilliseconds > date
+        {
+            add(.refundNotAllowedCreationDate, "creationDate")
+        }
+        return errors
+    }
+
+    /// What the accepted items that point at a restated one no longer agree with.
+    ///
+    /// The error names the item of this report: Apple does not say which of the two it means.
+    private func referrerViolations(_ item: LineItem, _ id: String) -> [ReportError] {
+        var errors: [ReportError] = []
+        for referrer in liveReferrers(of: id) where reported[referrer.lineItemID ?? ""] == nil {
+            matchViolations(referrer, item) { code, field in
+                let error = ReportError(code, field: field, lineItemID: id)
+                if !errors.contains(error) { errors.append(error) }
+            }
+        }
+        return errors
+    }
+
+    /// What an item and the one that it points at must have in common.
+    private func matchViolations(
+        _ item: LineItem,
+        _ target: LineItem,
+        add: (ReportErrorCode, String) -> Void
+    ) {
         switch item.event {
         case .refund: refundViolations(item, of: target, add: add)
         case .buy, nil: subscriptionReferenceViolations(target, add: add)
         }
-        return errors
     }
 
     private func refundViolations(
@@ -156,9 +185,6 @@ struct LineItemRules {
         }
         if item.exchangeRate.map(plainDecimal) != target.exchangeRate.map(plainDecimal) {
             add(.exchangeRateMismatch, "exchangeRate")
-        }
-        if let date = target.creationDate, !item.isRestatement, now - Self.yearMilliseconds > date {
-            add(.refundNotAllowedCreationDate, "creationDate")
         }
     }
 

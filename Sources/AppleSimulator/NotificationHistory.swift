@@ -11,7 +11,8 @@ extension AppleWorld {
         var onlyFailures: Bool
         /// External purchases belong to no transaction, so it finds nothing.
         var transactionID: String?
-        var offset: Int
+        /// Index of the first stored notification to look at.
+        var start: Int
     }
 
     /// An answer that ends a request early.
@@ -68,16 +69,16 @@ extension AppleWorld {
             subtype: body["notificationSubtype"]?.text,
             onlyFailures: body["onlyFailures"]?.flag ?? false,
             transactionID: transactionID,
-            offset: try Self.offset(request.query)
+            start: try Self.start(request.query)
         )
     }
 
-    private static func offset(_ query: String) throws(HistoryRefusal) -> Int {
+    private static func start(_ query: String) throws(HistoryRefusal) -> Int {
         guard let token = Query(query)["paginationToken"], !token.isEmpty else { return 0 }
         guard let text = Base64Text.decodeURL(token),
-            let offset = Int(String(decoding: text, as: UTF8.self)), offset > 0
+            let start = Int(String(decoding: text, as: UTF8.self)), start > 0
         else { throw HistoryRefusal(4_000_014, "invalid paginationToken") }
-        return offset
+        return start
     }
 
     private func history(
@@ -85,25 +86,28 @@ extension AppleWorld {
         environment: StoreEnvironment,
         bundleID: String
     ) -> AppleAnswer {
-        let found = notifications.stored.lazy.filter { notification in
-            notification.environment == environment && notification.bundleID == bundleID
+        let stored = notifications.stored
+        let found = stored.indices.dropFirst(query.start).lazy.filter { index in
+            let notification = stored[index]
+            return notification.environment == environment && notification.bundleID == bundleID
                 && !notification.attempts.isEmpty && query.transactionID == nil
                 && query.dates.contains(notification.signedAt)
                 && query.type ?? notification.type == notification.type
                 && (query.subtype == nil || query.subtype == notification.subtype)
                 && !(query.onlyFailures && notification.isDelivered)
         }
-        let page = Array(found.dropFirst(query.offset).prefix(Self.historyPageSize + 1))
+        let page = Array(found.prefix(Self.historyPageSize + 1))
         let hasMore = page.count > Self.historyPageSize
         var members = [
             JSONMember(
                 "notificationHistory",
-                .array(page.prefix(Self.historyPageSize).map(Self.historyRecord))
+                .array(page.prefix(Self.historyPageSize).map { Self.historyRecord(stored[$0]) })
             ),
             JSONMember("hasMore", .bool(hasMore)),
         ]
-        if hasMore {
-            let next = Array(String(query.offset + Self.historyPageSize).utf8)
+        // What follows by its place: a filter of failures drops what is delivered meanwhile.
+        if hasMore, let following = page.last {
+            let next = Array(String(following).utf8)
             members.append(JSONMember("paginationToken", .string(Base64Text.url(next))))
         }
         return .json(200, .object(members))

@@ -45,7 +45,9 @@ struct RateLimiter: Sendable {
         var admitted: [Bucket: (window: Int64, count: Int64)] = [:]
         var retryAt: UnixMilliseconds?
         for length in windowsMilliseconds {
-            let allowance = Int64(perSecond * share * Double(length) / 1000)
+            let portion = Int64(perSecond * share * Double(length) / 1000)
+            // A window too short for one request would admit none for ever; 0 means just that.
+            let allowance = perSecond > 0 ? max(1, portion) : 0
             let window = now / length
             let bucket = Bucket(
                 environment: environment,

@@ -1,6 +1,7 @@
 /// What Apple says to a report before it looks at its line items: S1, S4, S7 and S8.
 struct ReportRules {
-    /// Refuses DUPLICATE_TOKEN also where no other token of the period exists (S8).
+    /// Refuses DUPLICATE_TOKEN also where no other token of the period is reported otherwise, and
+    /// any status that makes a duplicate of what was none, or the reverse (S8).
     var requiresSiblingForDuplicate: Bool
 
     struct Facts {
@@ -57,13 +58,19 @@ struct ReportRules {
         if status != .lineItem, report.lineItems != nil {
             errors.append(ReportError(.lineItemsNotAllowedForStatus, field: "status"))
         }
-        if status == .duplicateToken, let token = facts.token, isKnown(facts) {
-            let isAllowed =
-                token.isCustomLink && (facts.tokenHasSibling || !requiresSiblingForDuplicate)
-            if !isAllowed {
-                errors.append(ReportError(.duplicateTokenStatusNotAllowed, field: "status"))
-            }
+        if isKnown(facts), !mayStand(status, facts) {
+            errors.append(ReportError(.duplicateTokenStatusNotAllowed, field: "status"))
         }
         return errors
+    }
+
+    /// Whether the rules about DUPLICATE_TOKEN allow a status.
+    private func mayStand(_ status: ReportStatus, _ facts: Facts) -> Bool {
+        let isDuplicate = status == .duplicateToken
+        if isDuplicate, facts.token?.isCustomLink == false { return false }
+        guard requiresSiblingForDuplicate else { return true }
+        if isDuplicate, !facts.tokenHasSibling { return false }
+        guard let standing = facts.standing, standing.reportCount > 0 else { return true }
+        return standing.isReportedDuplicate == isDuplicate
     }
 }

@@ -50,12 +50,24 @@ struct RequestLog: Sendable {
     private(set) var totalCount = 0
     /// By environment, endpoint, outcome and fault, such as `production report accepted reset-after`.
     private(set) var countByKind: [String: Int] = [:]
+    /// By code and field, such as `1 lineItemId`: one code may mean several things.
+    private(set) var countByError: [String: Int] = [:]
+
+    /// Of a report that Apple has, all other errors only repeat that.
+    private static let repeatedReport = "1 requestIdentifier"
 
     init(capacity: Int) {
         self.capacity = capacity
     }
 
-    mutating func append(_ record: RequestRecord, endpoint: AppleEndpoint?) {
+    /// Takes in a request and the errors of its answer, by code and field, each once.
+    mutating func append(
+        _ record: RequestRecord,
+        endpoint: AppleEndpoint?,
+        errors: Set<String> = []
+    ) {
+        let counted = errors.contains(Self.repeatedReport) ? [Self.repeatedReport] : errors
+        for error in counted { countByError[error, default: 0] += 1 }
         var record = record
         record.sequence = totalCount
         totalCount += 1

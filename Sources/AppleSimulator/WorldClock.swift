@@ -32,6 +32,6 @@ package struct WorldClock: Equatable, Sendable {
         let distance = world - now(real: real)
         guard distance > 0 else { return 0 }
         guard rate > 0 else { return nil }
-        return Int64((Double(distance) / rate).rounded(.up))
+        return Int64(exactly: (Double(distance) / rate).rounded(.up))
     }
 }

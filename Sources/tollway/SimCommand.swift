@@ -30,7 +30,10 @@ enum SimCommand {
                 isRepeatable: true
             ),
             .value("--rate-answer", "FORM", "429 to reports: full, no-header or bare (full)"),
-            .flag("--strict-duplicates", "DUPLICATE_TOKEN only beside another token of the period"),
+            .flag(
+                "--strict-duplicates",
+                "DUPLICATE_TOKEN only beside another of the period, and for good"
+            ),
             .flag("--bare-lookup-errors", "an unknown report's error without the errors list"),
             .value("--clock", "TIME", "the simulated time at start, UNIX ms (now)"),
             .value("--clock-rate", "R", "simulated seconds per second (1)"),
@@ -69,26 +72,18 @@ enum SimCommand {
 
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let options = try options(invocation)
+        let clock = try clock(invocation)
         let simulator: AppleSimulator
         do {
             simulator = try AppleSimulator(options: options)
         } catch {
             throw CommandFailure(.failed, code: "sim.cannot_start", error.description)
         }
-        if let text = invocation.value("--clock") ?? invocation.value("--clock-rate") {
-            let rate = Double(invocation.value("--clock-rate") ?? "1")
+        if let clock {
             let real = Int64(Date().timeIntervalSince1970 * 1000)
-            let start = invocation.value("--clock").map { Int64($0) } ?? real
-            guard let rate, (0...10_000_000).contains(rate), let start,
-                WorldClock.settable.contains(start)
-            else {
-                throw .usage(
-                    "bad_value",
-                    "--clock is \"\(text)\": it must be UNIX milliseconds up to the year 9999, and "
-                        + "--clock-rate a number up to 10000000"
-                )
+            simulator.withWorld {
+                $0.clock.set(now: clock.start ?? real, rate: clock.rate, real: real)
             }
-            simulator.withWorld { $0.clock.set(now: start, rate: rate, real: real) }
         }
         if let path = invocation.value("--roots") {
             let pem = simulator.withWorld { Data($0.rootPEM) }
@@ -101,6 +96,30 @@ enum SimCommand {
         simulator.run(untilReadable: signal.descriptor)
         simulator.stop()
         return signal.wait(milliseconds: 0) ?? .ok
+    }
+
+    /// The simulated time at start, nil for now, and its pace; nil where neither is asked for.
+    private static func clock(
+        _ invocation: Invocation
+    ) throws(CommandFailure) -> (start: Int64?, rate: Double)? {
+        let (startText, rateText) = (invocation.value("--clock"), invocation.value("--clock-rate"))
+        guard startText != nil || rateText != nil else {
+            return nil
+        }
+        let start = startText.flatMap { Int64($0) }
+        if let startText, !(start.map(WorldClock.settable.contains) ?? false) {
+            throw .usage(
+                "bad_value",
+                "--clock is \"\(startText)\": it must be UNIX milliseconds up to the year 9999"
+            )
+        }
+        guard let rate = Double(rateText ?? "1"), (0...10_000_000).contains(rate) else {
+            throw .usage(
+                "bad_value",
+                "--clock-rate is \"\(rateText ?? "")\": it must be a number from 0 to 10000000"
+            )
+        }
+        return (start, rate)
     }
 
     /// The ports on standard output: with `--port 0` there is no other way to learn them.

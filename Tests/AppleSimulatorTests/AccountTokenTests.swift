@@ -149,6 +149,24 @@ import Testing
         #expect(counts == [20, 20, 5])
     }
 
+    @Test func `a page skips nothing that a delivery between two pages took out`() throws {
+        let app = try world()
+        let all = 0..<45
+        for index in all where index % 3 != 0 {
+            app.world.noteAttempt(.timedOut, notificationIndex: index, now: Self.now)
+        }
+        let failures = range(#","onlyFailures":true"#)
+        let first = history(app, failures).json
+        for index in 0..<3 {
+            app.world.noteAttempt(.success, notificationIndex: index, now: Self.now)
+        }
+        let page = first?["paginationToken"]?.text ?? ""
+        let second = history(app, failures, query: "paginationToken=\(page)").json
+        let seen = [first, second].flatMap { $0?["notificationHistory"]?.elements ?? [] }
+        let payloads = seen.compactMap { $0["signedPayload"]?.text }
+        #expect(payloads == app.world.notifications.stored[..<40].map(\.signedPayload))
+    }
+
     @Test(arguments: [
         (#","onlyFailures":true"#, 15),
         (

@@ -3,6 +3,12 @@ import Testing
 @testable import AppleSimulator
 
 @Suite struct `S21: the admin calls` {
+    /// An order that registers one token with a member more.
+    private static func token(_ member: String) -> String {
+        #"{"register":[{"externalPurchaseId":"x","appAppleId":1,"bundleId":"b","#
+            + #""tokenCreationDate":2,\#(member)}]}"#
+    }
+
     private func call(
         _ app: SimulatedApp,
         _ method: String,
@@ -96,6 +102,30 @@ import Testing
         #expect(answer?["counts"]?["production report accepted reset-after"]?.integer == 1)
     }
 
+    @Test func `count refusals by code and field, as one code means several things`() throws {
+        let app = try SimulatedApp()
+        app.issue("t")
+        #expect(app.put(1, [SampleItems.oneTime()]).errors == nil)
+        func refuse(_ number: Int, _ items: [JSONValue]) {
+            let body = JSONValue.object([
+                JSONMember("requestIdentifier", .string(identifier(number))),
+                JSONMember("externalPurchaseId", .string("t")),
+                JSONMember("status", .string("LINE_ITEM")), JSONMember("lineItems", .array(items)),
+            ])
+            #expect(app.exchange(String(decoding: body.bytes, as: UTF8.self)).answer.status == 400)
+        }
+        refuse(1, [SampleItems.oneTime("b")])
+        refuse(2, [SampleItems.oneTime()])
+        refuse(3, [SampleItems.oneTime(), SampleItems.oneTime("c", ["quantity": .integer(0)])])
+        let errors = call(app, "GET", "/requests").json?["errors"]
+        #expect(
+            errors?.bytes
+                == Array(
+                    #"{"1 lineItemId":2,"1 requestIdentifier":1,"16 quantity":1}"#.utf8
+                )
+        )
+    }
+
     @Test func `register tokens and say which were taken`() throws {
         let app = try SimulatedApp()
         app.issue("old")
@@ -136,6 +166,18 @@ import Testing
         ("POST", "/tokens", "{}", 400), ("POST", "/tokens", #"{"register":[{}]}"#, 400),
         ("POST", "/faults", #"{"faults":["teapot"]}"#, 400), ("PUT", "/clock", "[", 400),
         ("PUT", "/clock", #"{"advance":"soon"}"#, 400), ("PUT", "/clock", #"{"rate":-1}"#, 400),
+        ("POST", "/faults", #"{"faults":"429"}"#, 400), ("POST", "/faults", "{}", 400),
+        ("POST", "/faults", #"{"fault":"429","clear":true}"#, 400),
+        ("POST", "/faults", #"{"clear":"yes"}"#, 400),
+        ("PUT", "/clock", #"{"now":"1760000000000"}"#, 400), ("PUT", "/clock", "{}", 400),
+        ("PUT", "/clock", #"{"now":1.76e12}"#, 400), ("PUT", "/clock", #"{"rate":"60"}"#, 400),
+        ("PUT", "/clock", #"{"now":1,"speed":60}"#, 400),
+        ("POST", "/tokens", token(#""tokenExpirationDate":"1800000000000""#), 400),
+        ("POST", "/tokens", token(#""tokenExpirationDate":1.8e12"#), 400),
+        ("POST", "/tokens", token(#""tokenType":7"#), 400),
+        ("POST", "/tokens", token(#""customer":7"#), 400),
+        ("POST", "/tokens", token(#""tokenCreationDate":-1"#), 400),
+        ("POST", "/tokens", #"{"register":[],"notify":"yes"}"#, 400),
         ("POST", "/keys", "{}", 400),
         ("POST", "/keys", #"{"keyId":"k","issuerId":"i","publicKey":"x"}"#, 400),
     ])

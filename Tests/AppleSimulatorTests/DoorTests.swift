@@ -141,6 +141,18 @@ import Testing
         #expect(status(10_000).0 == 400)
     }
 
+    @Test func `allow one request where a window's share is less than one`() throws {
+        let app = try SimulatedApp {
+            $0.limitPerSecond[.report] = 5
+            $0.rateWindowsMilliseconds = [1_000]
+        }
+        func status(_ milliseconds: Int64) -> Int {
+            let real = SimulatedApp.start + milliseconds
+            return app.exchange(report(1, "x"), in: .sandbox, real: real).answer.status
+        }
+        #expect([0, 1, 999, 1_000, 1_001].map(status) == [400, 429, 429, 400, 429])
+    }
+
     @Test func `are the published ones by default, none for reports`() {
         let limiter = RateLimiter()
         #expect(limiter.limitPerSecond[.accountToken] == 20)
@@ -237,6 +249,7 @@ import Testing
         ("", "unknown fault"), ("teapot", "unknown fault"), ("429:evry=3", "unknown fault setting"),
         ("429:every=0", "every=0"), ("429:every", "cannot be read"), ("slow:for=3", "for=3"),
         ("500:probability=1.5", "probability=1.5"), ("500:on=everything", "on=everything"),
+        ("500:on=report-get,token=x", "token=x"), ("500:token=x,on=history", "token=x"),
     ])
     func `are refused with a sentence`(text: String, part: String) {
         let fault = #expect(throws: FaultRuleFault.self) { try FaultRule(text) }
@@ -245,7 +258,7 @@ import Testing
 
     @Test(arguments: [
         "429:every=50,retry-after=2000ms", "slow:times=3,on=any,for=500ms", "reset-after",
-        "500:probability=0.05,seed=7,environment=sandbox", "26:after=1,on=report-get,token=abc",
+        "500:probability=0.05,seed=7,environment=sandbox", "26:after=1,on=report,token=abc",
     ])
     func `read back as they are written`(text: String) throws {
         #expect(try FaultRule(text).text == text)

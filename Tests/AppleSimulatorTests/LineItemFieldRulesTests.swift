@@ -310,6 +310,16 @@ struct FieldCase: Sendable, CustomTestStringConvertible {
         try check(row)
     }
 
+    /// A letter with its accent apart is one character in print and two in a database.
+    @Test(arguments: [(128, nil as [String]?), (129, ["19 productIdentifier a"])])
+    func `19: a length counts code points`(accentedCount: Int, errors: [String]?) throws {
+        let app = try SimulatedApp()
+        app.issue("t")
+        let text = String(repeating: "e\u{301}", count: accentedCount)
+        let item = SampleItems.oneTime("a", ["productIdentifier": .string(text)])
+        #expect(app.put(1, [item]).errors == errors)
+    }
+
     @Test func `20: a retraction is a restatement`() throws {
         try check(
             FieldCase(

@@ -104,6 +104,62 @@ import Testing
         #expect(app.put(1, [second]).errors == ["28 lineItemId q"])
     }
 
+    @Test(arguments: [
+        (["taxCountry": .string("PRT")] as Changes, ["23 taxCountry a"]),
+        (
+            ["reportingCurrency": .string("USD"), "pricingCurrency": .string("USD")],
+            ["2 reportingCurrency a", "32 pricingCurrency a"]
+        ),
+        (
+            ["pricingCurrency": .string("ISK"), "exchangeRate": .number("0.5")],
+            ["32 pricingCurrency a", "33 exchangeRate a"]
+        ),
+    ])
+    func `2, 23, 32, 33: a restated buy keeps what its accepted refunds repeat`(
+        changes: Changes,
+        errors: [String]
+    ) throws {
+        let app = try app(SampleItems.oneTime().netting(3126), SampleItems.refund())
+        let buy = SampleItems.oneTime().netting(3126).restated(changes)
+        #expect(app.put(1, [buy]).errors == errors)
+        // With its refund beside it, and again once the refund is retracted.
+        let refund = SampleItems.refund().restated(changes)
+        #expect(app.put(1, [buy, refund]).errors == nil)
+        let retracted = refund.netting(4126).restated(["erroneouslySubmitted": .bool(true)])
+        #expect(app.put(2, [retracted]).errors == nil)
+        #expect(app.put(3, [SampleItems.oneTime().restated()]).errors == nil)
+    }
+
+    @Test func `28: a refunded buy is not restated as a refund`() throws {
+        let small = SampleItems.oneTime("a", SampleItems.amount(1000, net: 700))
+        let refund = SampleItems.refund("r", of: "a", SampleItems.amount(300, net: 700))
+        let app = try app(small, refund, SampleItems.oneTime("b"))
+        let turned = SampleItems.refund(
+            "a",
+            of: "b",
+            SampleItems.amount(1000, net: 3126).merging([
+                "creationDate": .integer(SampleItems.date)
+            ]) { $1 }
+        )
+        #expect(app.put(1, [turned.restated()]).errors == ["28 lineItemId a"])
+    }
+
+    @Test func `14, 29: a start with renewals is not restated as a renewal`() throws {
+        let renewal = SampleItems.subscription(
+            "n",
+            event: "RENEWAL",
+            ["referenceLineItemId": .string("s")]
+        )
+        let app = try app(SampleItems.subscription(), renewal, SampleItems.subscription("s2"))
+        let turned = SampleItems.subscription(
+            "s",
+            event: "RENEWAL",
+            ["referenceLineItemId": .string("s2")]
+        )
+        let answer = app.put(1, [turned.restated()])
+        #expect(answer.errors == ["14 referenceLineItemId s", "29 lineItemId s"])
+    }
+
     @Test func `40: a refund comes within a year of its buy`() throws {
         let app = try app(SampleItems.oneTime())
         let refund = [SampleItems.refund()]

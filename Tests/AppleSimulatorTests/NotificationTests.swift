@@ -50,6 +50,39 @@ import Testing
         )
     }
 
+    @Test func `reminders begin with the last one due, however old the token is`() throws {
+        let app = try world()
+        var old = token(type: "SERVICES", expiresAt: Self.now + 40 * Self.day)
+        old.tokenCreationDate = 0
+        app.world.issue(old, now: Self.now)
+        let last = Self.now / Self.day / 30 * 30 * Self.day
+        #expect((Self.now - 30 * Self.day..<Self.now).contains(last))
+        let next = (last + 30 * Self.day - Self.now) / Self.day
+        #expect(
+            play(app, untilDay: 39) == [
+                "ACTIVE_TOKEN_REMINDER \((last - Self.now) / Self.day)", "CREATED 0",
+                "ACTIVE_TOKEN_REMINDER \(next)",
+            ]
+        )
+    }
+
+    @Test func `a turn takes only so many of the events that are due`() throws {
+        let app = try world()
+        for number in 0..<600 {
+            var one = token()
+            one.externalPurchaseID = "t\(number)"
+            app.world.issue(one, now: Self.now)
+        }
+        let due = Self.now + 10 * Self.day
+        var madeCounts: [Int] = []
+        var sentCount = 0
+        while sentCount < 600, madeCounts.count < 10 {
+            sentCount += app.world.takeDeliveries(at: due, limit: 1_000).count
+            madeCounts.append(app.world.notifications.stored.count)
+        }
+        #expect(madeCounts == [256, 512, 600, 600, 600])
+    }
+
     @Test func `plain tokens: UNREPORTED after ten days`() throws {
         let app = try world()
         app.world.issue(token(), now: Self.now)

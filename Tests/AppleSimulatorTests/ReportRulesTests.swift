@@ -153,6 +153,28 @@ extension String {
         }
         #expect(app.put(report(1, "a", "DUPLICATE_TOKEN")).status == 200)
         #expect(app.put(report(2, "c", "DUPLICATE_TOKEN")).errors == ["37 status"])
+        // Its one sibling is a duplicate itself.
+        #expect(app.put(report(2, "b", "DUPLICATE_TOKEN")).errors == ["37 status"])
+        #expect(app.put(report(2, "b")).status == 200)
+        #expect(app.put(report(3, "a", "DUPLICATE_TOKEN")).status == 200)
+    }
+
+    @Test(arguments: ["NO_LINE_ITEM", "UNRECOGNIZED_TOKEN"])
+    func `the strict switch lets no token become a duplicate or cease to be one`(
+        other: String
+    ) throws {
+        let expiry = SimulatedApp.start + SimulatedApp.day
+        for isStrict in [true, false] {
+            let app = try SimulatedApp { $0.requiresSiblingForDuplicate = isStrict }
+            for id in ["a", "b", "c"] {
+                app.issue(id, type: "SERVICES", expiresAt: expiry, customer: "p")
+            }
+            let errors = isStrict ? ["37 status"] : nil
+            #expect(app.put(report(1, "a", "DUPLICATE_TOKEN")).status == 200)
+            #expect(app.put(report(2, "a", other)).errors == errors)
+            #expect(app.put(report(3, "b", other)).status == 200)
+            #expect(app.put(report(4, "b", "DUPLICATE_TOKEN")).errors == errors)
+        }
     }
 
     @Test func `S11: one report of a token at a time`() throws {

@@ -256,11 +256,18 @@ private final class RunningSimulator {
             "POST",
             "/tokens",
             #"{"notify":true,"register":[{"externalPurchaseId":"x","appAppleId":1,"bundleId":"b","#
-                + #""tokenType":"SERVICES","tokenCreationDate":9223372036854775807,"#
+                + #""tokenType":"SERVICES","tokenCreationDate":253402300799999,"#
                 + #""tokenExpirationDate":9223372036854775807}]}"#
         )
         #expect(answer["error"] == nil)
         #expect(try running.admin("GET", "/clock", "")["now"]?.integer != nil)
+    }
+
+    @Test func `a clock that hardly moves waits for nothing`() {
+        var clock = WorldClock()
+        clock.set(now: 0, rate: 1e-10, real: 0)
+        #expect(clock.realDelay(until: WorldClock.settable.upperBound, real: 0) == nil)
+        #expect(clock.realDelay(until: 1, real: 0) == 10_000_000_000)
     }
 
     @Test func `a port that is taken is refused with its address`() throws {
@@ -270,5 +277,14 @@ private final class RunningSimulator {
         options.port = server.port
         let fault = #expect(throws: SimulatorFault.self) { try AppleSimulator(options: options) }
         #expect(fault?.description.contains("127.0.0.1:\(server.port)") == true)
+    }
+
+    @Test func `an address of IPv6 stands in brackets`() throws {
+        var options = AppleSimulator.Options()
+        (options.host, options.port) = ("::1", 0)
+        let simulator = try AppleSimulator(options: options)
+        defer { simulator.stop() }
+        #expect(simulator.adminURL == "http://[::1]:\(simulator.ports.admin)")
+        #expect(simulator.baseURL(.sandbox) == "http://[::1]:\(simulator.ports.sandbox)")
     }
 }

@@ -37,6 +37,16 @@ final class SimulatedApple {
         }
     }
 
+    /// A report that Apple has before it: its answer is made, and leaves later.
+    private struct Judged {
+        var answeredAt: Timestamp
+        var client: Int
+        var tag: UInt64
+        /// Nil where another report of the token came before it: that one holds the token.
+        var token: String?
+        var reply: TokenDomain.AppleReply
+    }
+
     typealias Request = AppStoreAPI.AppleRequest
     typealias Answer = (tag: UInt64, reply: TokenDomain.AppleReply)
 
@@ -51,7 +61,17 @@ final class SimulatedApple {
     var losesAnswer: (Sent) -> Bool = { _ in false }
     /// Every report that Apple refused, but for what a lost answer explains.
     private(set) var refusals: [Refusal] = []
+    /// Reports that reached Apple while another of the same worker and token was not answered: of one
+    /// token a worker has one report under way.
+    private(set) var overlaps: [String] = []
+    /// Reports that met one which a dead or former owner of the token had sent.
+    private(set) var foreignOverlapCount = 0
     private var onTheWay: [Message] = []
+    private var judged: [Judged] = []
+    /// Of the time that Apple takes for a report.
+    private var paces: TokenDomain.SeededGenerator
+    /// Requests whose answers their client no longer waits for.
+    private var abandoned: [Int: Set<UInt64>] = [:]
     /// Every request that left a worker.
     private(set) var sent: [Request] = []
     /// Answers that their client has not collected yet; a dead client never does.
@@ -60,6 +80,7 @@ final class SimulatedApple {
 
     init(seed: UInt64, bundleIDs: [Int64: String]) {
         generator = TokenDomain.SeededGenerator(seed: seed)
+        paces = TokenDomain.SeededGenerator(seed: seed ^ 0x9ace)
         self.bundleIDs = bundleIDs
     }
 
@@ -81,23 +102,82 @@ final class SimulatedApple {
         )
     }
 
-    /// When the next request arrives; nil where none is on its way.
-    var nextArrival: Timestamp? { onTheWay.map(\.dueAt).min() }
+    /// When the next request arrives or is answered; nil where none is on its way.
+    var nextArrival: Timestamp? {
+        [onTheWay.map(\.dueAt).min(), judged.map(\.answeredAt).min()].compactMap { $0 }.min()
+    }
 
     /// Delivers what is due, of every sender.
     ///
     /// - Returns: the answers on their way back to one client.
     func deliver(now: Timestamp, to client: SimulatedAppleClient) -> [Answer] {
-        let due = onTheWay.filter { $0.dueAt <= now }
-        onTheWay.removeAll { $0.dueAt <= now }
-        for message in due {
-            mailboxes[message.client, default: []].append((message.tag, arrive(message, now: now)))
+        while let next = nextArrival, next <= now {
+            if let index = judged.firstIndex(where: { $0.answeredAt == next }) {
+                answer(judged.remove(at: index))
+            } else if let index = onTheWay.firstIndex(where: { $0.dueAt == next }) {
+                receive(onTheWay.remove(at: index), now: now)
+            }
         }
         return mailboxes.removeValue(forKey: client.number) ?? []
     }
 
-    private func note(_ answer: AppleAnswer, to content: Sent) {
+    /// A client waits for an answer no longer: what it sent may be sent by another one now.
+    func abandon(tag: UInt64, by client: SimulatedAppleClient) {
+        abandoned[client.number, default: []].insert(tag)
+    }
+
+    func isAbandoned(tag: UInt64, by client: SimulatedAppleClient) -> Bool {
+        abandoned[client.number]?.contains(tag) ?? false
+    }
+
+    private func receive(_ message: Message, now: Timestamp) {
+        guard case .sendReport(let body) = message.request.action else {
+            mailboxes[message.client, default: []].append((message.tag, arrive(message, now: now)))
+            return
+        }
+        let token = Self.content(of: body).token
+        let holder = judged.first { $0.token == token }
+        let reply = arrive(message, now: now, isBeside: holder != nil)
+        let isProcessed = reply.transport != .notSent
+        if let holder, isProcessed {
+            let gone = abandoned[message.client] ?? []
+            if holder.client == message.client,
+                !gone.contains(holder.tag), !gone.contains(message.tag)
+            {
+                overlaps.append("two reports of \(token) at a time, by one worker")
+            } else {
+                foreignOverlapCount += 1
+            }
+        }
+        let isHolding = holder == nil && isProcessed
+        if isHolding {
+            world.hold(token)
+        }
+        let pace = Milliseconds(Int64.random(in: 1...600, using: &paces))
+        judged.append(
+            Judged(
+                answeredAt: message.dueAt + pace,
+                client: message.client,
+                tag: message.tag,
+                token: isHolding ? token : nil,
+                reply: reply
+            )
+        )
+    }
+
+    private func answer(_ report: Judged) {
+        if let token = report.token {
+            world.release(token)
+        }
+        mailboxes[report.client, default: []].append((report.tag, report.reply))
+    }
+
+    private func note(_ answer: AppleAnswer, to content: Sent, isBeside: Bool) {
         let errors = AppleBody(answer.body).errors ?? []
+        // Of the overlaps each is judged for itself.
+        guard !(isBeside && errors.map(\.code) == [26]) else {
+            return
+        }
         let isRepeat = errors.contains { $0.code == 1 && $0.fieldName == "requestIdentifier" }
         if answer.status == 400, !isRepeat {
             refusals.append(
@@ -110,7 +190,12 @@ final class SimulatedApple {
         }
     }
 
-    private func arrive(_ message: Message, now: Timestamp) -> TokenDomain.AppleReply {
+    /// The reply to what reaches Apple, `isBeside` another report of the token that it has before it.
+    private func arrive(
+        _ message: Message,
+        now: Timestamp,
+        isBeside: Bool = false
+    ) -> TokenDomain.AppleReply {
         guard !message.isRequestLost else {
             return TokenDomain.AppleReply(transport: .notSent)
         }
@@ -138,7 +223,7 @@ final class SimulatedApple {
                     bundleID: bundleID,
                     now: now.milliseconds
                 )
-            note(answer, to: content)
+            note(answer, to: content, isBeside: isBeside)
             if losesAnswer(content) {
                 return TokenDomain.AppleReply(transport: .doubtful)
             }
@@ -180,7 +265,6 @@ final class SimulatedAppleClient: AppleClient {
     /// Its own among all that there ever were.
     let number: Int
     private let apple: SimulatedApple
-    private var abandoned: Set<UInt64> = []
 
     init(apple: SimulatedApple, number: Int) {
         self.apple = apple
@@ -195,11 +279,11 @@ final class SimulatedAppleClient: AppleClient {
     }
 
     func collect(now: Timestamp) -> [(tag: UInt64, reply: TokenDomain.AppleReply)] {
-        apple.deliver(now: now, to: self).filter { !abandoned.contains($0.tag) }
+        apple.deliver(now: now, to: self).filter { !apple.isAbandoned(tag: $0.tag, by: self) }
     }
 
     func abandon(tag: UInt64) {
-        abandoned.insert(tag)
+        apple.abandon(tag: tag, by: self)
     }
 
     func reloadKey(appAppleID: Int64) {}

@@ -65,6 +65,7 @@ extension SimulatedPipeline {
         differences += try differencesOfSales(in: shop, told: told)
         differences += differencesOfCarriers(in: shop, told: told, ledger: byToken)
         differences += unplannedRefusals().map { "Apple refused \($0)" }
+        differences += apple.overlaps
         differences += lostTraces()
         if cluster.hasOpenTransaction {
             differences.append("a transaction is open at the end")

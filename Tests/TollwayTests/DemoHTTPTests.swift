@@ -24,4 +24,43 @@ import Testing
 
         #expect(ContinuousClock.now - start >= .milliseconds(100))
     }
+
+    /// A simulator's listing of some elements, two a page.
+    private func listing(count: Int, failsAt: Int? = nil) throws -> (port: UInt16, http: DemoHTTP) {
+        let server = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0))
+        let http = try DemoHTTP(stop: StopSignal())
+        http.turn = {
+            server.run()
+            for request in server.takeRequests() {
+                let offset = Int(request.query.split(separator: "offset=").last ?? "") ?? 0
+                let page = (offset..<min(offset + 2, count)).map { "{\"n\":\($0)}" }
+                let next = offset + 2 < count ? "\(offset + 2)" : "null"
+                let body = "{\"next\":\(next),\"reports\":[\(page.joined(separator: ","))]}"
+                server.respond(
+                    to: request.id,
+                    status: offset == failsAt ? 500 : 200,
+                    body: Array(body.utf8)
+                )
+            }
+            server.run()
+        }
+        return (server.port, http)
+    }
+
+    @Test(arguments: [0, 1, 2, 3, 5])
+    func `read a listing to its last page`(count: Int) throws {
+        let (port, http) = try listing(count: count)
+        var numbers: [Int] = []
+        try http.list("http://127.0.0.1:\(port)/reports", "reports") { element in
+            numbers.append(element["n"] as? Int ?? -1)
+        }
+        #expect(numbers == Array(0..<count))
+    }
+
+    @Test func `end with an error where a page of a listing does not come`() throws {
+        let (port, http) = try listing(count: 5, failsAt: 2)
+        #expect(throws: CommandFailure.self) {
+            try http.list("http://127.0.0.1:\(port)/reports", "reports") { _ in }
+        }
+    }
 }

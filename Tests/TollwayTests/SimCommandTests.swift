@@ -33,6 +33,7 @@ import Testing
         (["--port", "65534"], "--port"), (["--rate-window", "soon"], "--rate-window"),
         (["--rate-answer", "half"], "--rate-answer"), (["--notify", "ftp://x"], "--notify"),
         (["--clock-rate", "-1"], "--clock"), (["--clock", "noon"], "--clock"),
+        (["--clock", "1760000000000", "--clock-rate", "x"], "--clock-rate is \"x\""),
         (["--reports-limit", "0"], "--reports-limit"),
         (["--apps", "/nonexistent"], "/nonexistent"),
     ])

@@ -69,7 +69,7 @@ enum DemoCommand {
             cleanUp(cluster, prefix: prefix, settings: settings)
         }
         try cluster.createTopics(prefix: prefix, settings: settings)
-        try workers.startSimulator(seed: seed, http: http)
+        try workers.startSimulator(seed: seed, hasStrictDuplicates: true, http: http)
         let now = Int64(startedAt.timeIntervalSince1970 * 1_000)
         let sales = DemoSales(
             roundCount: max(tokenCount / tokensPerRound, 1),

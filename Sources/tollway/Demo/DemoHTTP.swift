@@ -6,6 +6,9 @@ internal import LocalKafka
 
 /// One request after the other, for a command that has nothing else to do meanwhile.
 final class DemoHTTP {
+    /// Elements of a listing asked for at once: a page stays below the largest answer.
+    static let pageSize = 50_000
+
     private let client: HTTPClient
     private let stop: StopSignal
     /// Called at least every `turnMilliseconds` of a wait: what else goes on beside the requests.
@@ -66,6 +69,31 @@ final class DemoHTTP {
             return nil
         }
         return try JSONSerialization.jsonObject(with: Data(body))
+    }
+
+    /// Hands over every element of one of the simulator's listings, page by page.
+    ///
+    /// - Parameters:
+    ///   - url: the listing's, without parameters.
+    ///   - name: the member that holds the elements of a page.
+    ///   - visit: is given each element.
+    /// - Throws: a ``CommandFailure`` where a page does not come.
+    func list(
+        _ url: String,
+        _ name: String,
+        visit: ([String: Any]) throws -> Void
+    ) throws {
+        var offset: Int? = 0
+        while let start = offset {
+            let page = try json("\(url)?limit=\(Self.pageSize)&offset=\(start)") as? [String: Any]
+            guard let page, let elements = page[name] as? [[String: Any]] else {
+                throw CommandFailure(.failed, code: "demo.sim", "the simulator lists no \(name)")
+            }
+            for element in elements {
+                try visit(element)
+            }
+            offset = page["next"] as? Int
+        }
     }
 
     /// Waits for an answer, the time, or a signal; with a `turn` to take, only so long.

@@ -82,13 +82,12 @@ extension DemoRun {
 
     /// The newest version of every line item that Apple's side accepted.
     func appleItems() throws -> [String: DemoItem] {
-        let page = try http.json(workers.simulatorURL("/line-items?limit=100000"))
         var items: [String: DemoItem] = [:]
-        for entry in (page as? [String: Any])?["lineItems"] as? [[String: Any]] ?? [] {
+        try http.list(workers.simulatorURL("/line-items"), "lineItems") { entry in
             guard let item = entry["item"] as? [String: Any],
                 let id = item["lineItemId"] as? String
             else {
-                continue
+                return
             }
             items[id] = DemoItem(
                 versionCount: entry["versions"] as? Int ?? 0,
@@ -99,9 +98,16 @@ extension DemoRun {
         return items
     }
 
-    /// Codes with which Apple's rules refused something; 1 means a report that it has.
+    /// Codes with which Apple's rules refused something.
+    ///
+    /// Code 1 of `requestIdentifier` means a report that it has: an answer was lost. Only Apple's side
+    /// counts that of `lineItemId` apart.
     private func rejectedCodes() throws -> [String: Int] {
         var counts: [String: Int] = [:]
+        let page = try http.json(workers.simulatorURL("/requests?limit=0")) as? [String: Any]
+        if let count = (page?["errors"] as? [String: Int])?["1 lineItemId"] {
+            counts["1"] = count
+        }
         for code in 2...40 {
             let count = try workers.metricsPages(http: http).reduce(0) { sum, page in
                 sum

@@ -281,13 +281,11 @@ final class DemoRun {
 
     func appleSide() throws -> [String: [String]] {
         var statuses: [String: [String]] = [:]
-        let url = workers.simulatorURL("/reports?limit=100000")
-        let page = try http.json(url) as? [String: Any]
-        for report in page?["reports"] as? [[String: Any]] ?? [] {
+        try http.list(workers.simulatorURL("/reports"), "reports") { report in
             guard let id = report["externalPurchaseId"] as? String,
                 let status = report["status"] as? String
             else {
-                continue
+                return
             }
             statuses[id, default: []].append(status)
         }

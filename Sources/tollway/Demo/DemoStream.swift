@@ -46,7 +46,8 @@ struct DemoStream {
         self.sales = sales
         deliverSamples()
         for buyer in sales?.buyers ?? [] {
-            register(buyer.token, .sold, status: buyer.isSoldWith ? "LINE_ITEM" : "NO_LINE_ITEM")
+            let status = buyer.isSoldWith ? "LINE_ITEM" : "NO_LINE_ITEM"
+            register(buyer.token, of: buyer.customer, .sold, status: status)
             send(buyer.token.text(makeForm()), customer: buyer.customer, .sold)
         }
         let noticeCount = max(tokenCount / Self.tokensPerNotice, 4)
@@ -140,7 +141,7 @@ struct DemoStream {
 
     private mutating func deliverLink() {
         let token = makeToken(type: nil)
-        register(token, .links, status: "NO_LINE_ITEM")
+        register(token, of: nil, .links, status: "NO_LINE_ITEM")
         var text = token.text(makeForm())
         if below(2) == 0 {
             text = text.replacingOccurrences(of: "=", with: "%3D")
@@ -153,7 +154,7 @@ struct DemoStream {
 
     private mutating func deliverDirect() {
         let token = makeToken(type: nil)
-        register(token, .direct, status: "NO_LINE_ITEM")
+        register(token, of: nil, .direct, status: "NO_LINE_ITEM")
         let value = Self.line(["token": token.text(makeForm()), "source": "kafka"])
         deliveries.append(.topic(value: value))
         truth.count(.direct)
@@ -166,7 +167,7 @@ struct DemoStream {
         let (first, customer) = periods[below(periods.count)]
         var token = first
         token.externalPurchaseID = makeID(isSandbox: first.externalPurchaseID.hasPrefix("SANDBOX"))
-        register(token, .duplicates, status: "DUPLICATE_TOKEN")
+        register(token, of: customer, .duplicates, status: "DUPLICATE_TOKEN")
         send(token.text(makeForm()), customer: customer, .duplicates)
     }
 
@@ -193,7 +194,7 @@ struct DemoStream {
         deliveries.append(.notice(externalPurchaseID: token.externalPurchaseID))
         truth.count(.unreportedKnown)
         let unknown = makeToken(type: nil)
-        register(unknown, .unreportedUnknown, status: "UNRECOGNIZED_TOKEN")
+        register(unknown, of: nil, .unreportedUnknown, status: "UNRECOGNIZED_TOKEN")
         deliveries.append(.notice(externalPurchaseID: unknown.externalPurchaseID))
         truth.count(.unreportedUnknown)
     }
@@ -271,7 +272,7 @@ struct DemoStream {
         _ demoClass: DemoClass,
         status: String
     ) {
-        register(token, demoClass, status: status)
+        register(token, of: customer, demoClass, status: status)
         send(token.text(makeForm()), customer: customer, demoClass)
         delivered.append((token, customer))
         if let customer, token.expires != nil {
@@ -279,8 +280,14 @@ struct DemoStream {
         }
     }
 
-    private mutating func register(_ token: DemoToken, _ demoClass: DemoClass, status: String) {
+    private mutating func register(
+        _ token: DemoToken,
+        of customer: String?,
+        _ demoClass: DemoClass,
+        status: String
+    ) {
         registrations.append(token)
+        registrations[registrations.count - 1].customer = customer
         truth.reports[token.externalPurchaseID] = DemoTruth.Report(
             status: status,
             demoClass: demoClass

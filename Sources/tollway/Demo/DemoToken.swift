@@ -8,6 +8,8 @@ struct DemoToken {
     var tokenType: String?
     var created: Int64
     var expires: Int64?
+    /// Whose it is: Apple's side knows that of every token, and the token does not say it.
+    var customer: String?
 
     /// How the text is laid out: Apple's own samples differ in all of it.
     struct Form {
@@ -59,6 +61,7 @@ struct DemoToken {
         ]
         fields["tokenType"] = tokenType
         fields["tokenExpirationDate"] = expires
+        fields["customer"] = customer
         return fields
     }
 }

@@ -124,16 +124,20 @@ struct DemoWorkers {
     }
 
     /// Starts Apple's side and fetches its roots.
+    ///
+    /// With strict duplicates it has to know the customer of each token.
     mutating func startSimulator(
         seed: UInt64,
         faults: [String] = Self.faults,
         requestLogCount: Int = 1_000,
+        hasStrictDuplicates: Bool = false,
         http: DemoHTTP
     ) throws {
         var arguments = ["sim", "--port", String(setup.ports?.simulator ?? 0), "-o", "json"]
         arguments += ["--request-log", String(requestLogCount)]
         arguments += ["--seed", String(seed), "--apps", environment["TOLLWAY_APPS_FILE"] ?? ""]
         arguments += faults.flatMap { ["--fault", $0] }
+        arguments += hasStrictDuplicates ? ["--strict-duplicates"] : []
         let output = try processes.start("tollway", arguments, name: "sim", environment: [:])
         let line = DemoCluster.firstLine(of: output)
         guard
