@@ -1,3 +1,4 @@
+internal import Kafka
 package import TokenDomain
 
 extension WorkerLoop {
@@ -44,5 +45,24 @@ extension WorkerLoop {
             )
             outputRecordByteCountMax = min(outputRecordByteCountMax, least)
         }
+    }
+
+    /// Fewer are not taken for their size.
+    private static let fittingRecordCountMin = 64
+
+    /// Of outputs and state for the next transaction.
+    var heldByteCount: Int { outputs.arena.count + state.openByteCount }
+
+    /// How many records may be taken now: none while state is being restored, or while the plan for
+    /// the next transaction is full; and no more than its bytes have room for, where they are like the
+    /// last ones, for an answer to a report may change a hundred sales.
+    var room: Int {
+        let byteCount = limits.outputByteCountMax - heldByteCount
+        guard !isRestoring, byteCount > 0 else {
+            return 0
+        }
+        let fitting = max(byteCount / max(byteCountPerRecord, 1), Self.fittingRecordCountMin)
+        let left = min(limits.recordCountMax, aborts.recordCountMax ?? .max) - recordCount
+        return max(min(left, fitting), 0)
     }
 }

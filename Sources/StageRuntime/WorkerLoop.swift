@@ -31,10 +31,12 @@ package final class WorkerLoop {
     package let state = StagedState()
     private var batch = RecordBatch()
     /// What is judged and not yet under way.
-    private var outputs = OutputBatch()
+    private(set) var outputs = OutputBatch()
     /// Of the last plan, for the next one.
     private var planMemory = BatchPlan.Memory()
-    private var recordCount = 0
+    private(set) var recordCount = 0
+    /// What each record of the last batch left in ``heldByteCount``, about.
+    private(set) var byteCountPerRecord = 0
     private var tally = TokenTally()
     private var afterCommit: [() -> Void] = []
     /// The only record judged, where it is only one.
@@ -45,7 +47,7 @@ package final class WorkerLoop {
     private var committed: [TopicPartition: Int64] = [:]
     /// What the transaction under way takes in; nil while there is none.
     private var underWay: RepeatedAborts.Attempt?
-    private var aborts = RepeatedAborts()
+    private(set) var aborts = RepeatedAborts()
     private var filling = Filling()
     var restores: [Restore] = [] {
         didSet { telemetry.restoring(partitionCount: restores.count) }
@@ -153,21 +155,12 @@ package final class WorkerLoop {
         return true
     }
 
-    /// How many records may be taken now: none while state is being restored, or while the plan for
-    /// the next transaction is full.
-    var room: Int {
-        guard !isRestoring,
-            outputs.arena.count + state.openByteCount < limits.outputByteCountMax
-        else {
-            return 0
-        }
-        return max(min(limits.recordCountMax, aborts.recordCountMax ?? .max) - recordCount, 0)
-    }
-
     private func judge() throws {
         let startedAt = telemetry.instant()
         if !batch.records.isEmpty {
+            let before = heldByteCount
             try judgeRecords()
+            byteCountPerRecord = max(heldByteCount - before, 0) / batch.records.count
         }
         for (index, record) in batch.records.enumerated() {
             // Records of one partition mostly lie together: one look-up for all of them.
