@@ -232,26 +232,37 @@ internal import Synchronization
         var hasMoved = false
         for (leader, led) in Dictionary(grouping: topic.partitions, by: \.leader)
         where leader >= 0 && !silentNodes.contains(leader) {
-            let (code, found) = entries(
-                of: led.map { TopicPartition(topic: topic.name, partition: $0.partition) },
-                at: time
-            )
-            guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
-                try pass(code)
-                silentNodes.insert(leader)
-                continue
-            }
-            for entry in found {
-                if entry.hasFailed {
-                    try pass(entry.code)
-                    let name = LogFault.name(ofCode: entry.code.rawValue)
-                    hasMoved = hasMoved || Self.movedLeaderCodes.contains(name)
-                } else if offsets.indices.contains(Int(entry.partition)) {
-                    offsets[Int(entry.partition)] = entry.offset
+            // The client library tells the first partition's error as that of all: they are asked one by
+            // one then.
+            var turns = [led.map { TopicPartition(topic: topic.name, partition: $0.partition) }]
+            while let turn = turns.popLast(), !silentNodes.contains(leader) {
+                let (code, found) = entries(of: turn, at: time)
+                let hasFailed = code != RD_KAFKA_RESP_ERR_NO_ERROR
+                if hasFailed {
+                    try pass(code)
+                }
+                if hasFailed, !Self.isMoved(code) {
+                    silentNodes.insert(leader)
+                } else if hasFailed, turn.count > 1 {
+                    turns = turn.map { [$0] }
+                } else if hasFailed {
+                    hasMoved = true
+                }
+                for entry in hasFailed ? [] : found {
+                    if entry.hasFailed {
+                        try pass(entry.code)
+                        hasMoved = hasMoved || Self.isMoved(entry.code)
+                    } else if offsets.indices.contains(Int(entry.partition)) {
+                        offsets[Int(entry.partition)] = entry.offset
+                    }
                 }
             }
         }
         return (offsets, hasMoved)
+    }
+
+    private static func isMoved(_ code: rd_kafka_resp_err_t) -> Bool {
+        movedLeaderCodes.contains(LogFault.name(ofCode: code.rawValue))
     }
 
     /// Throws where the code says more than that somebody is away.

@@ -207,6 +207,10 @@ struct `Questions and orders to a real Kafka` {
             broker.pushErrors([code, code, code], for: .listOffsets)
             let ends = try admin.endOffsets(ofTopic: "t")
             #expect(ends == [0, 0])
+            broker.pushErrors([code, code, code], for: .listOffsets)
+            var silentNodes: Set<Int32> = []
+            #expect(try admin.knownOffsets(.end, ofTopic: "t", &silentNodes) == [0, 0])
+            #expect(silentNodes.isEmpty)
 
             let impatient = try KafkaAdmin(settings: settings, deadlineMilliseconds: 300)
             defer { impatient.close() }

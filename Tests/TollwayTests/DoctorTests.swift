@@ -326,7 +326,7 @@ import TokenDomain
         let doctor = DoctorKafka(configuration: configuration, role: nil, now: 0)
         #expect(doctor.transactions(admin, []).map(\.verdict) == [.ok])
         try broker.removeLeader(of: offsets)
-        #expect(doctor.transactions(admin, []).map(\.verdict) == [.skipped])
+        #expect(doctor.transactions(admin, []).map(\.verdict) == [.ok, .skipped])
     }
 
     /// Goal: brokers that are away while another goes on telling of them, as where most of three are

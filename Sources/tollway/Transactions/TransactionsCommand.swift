@@ -32,7 +32,8 @@ enum TransactionsCommand {
             Writes to each partition what the transaction's coordinator decided, commit or abort, as
             the coordinator itself would have. Leaves alone what is under way or unknown. Both the
             order and its result go to the audit topic. Kafka wants the right CLUSTER_ACTION for it.
-            Exit 3 if nothing is owed, 5 without --yes, 4 if a part could not be written.
+            Exit 3 if nothing is owed, 5 without --yes, 4 if a part could not be written, 6 if nothing
+            was found and a partition did not answer.
             """,
         run: runRepair
     )

@@ -204,17 +204,22 @@ final class UpRun {
         defer { admin.close() }
         let hanging = try HangingTransactions(settings: settings, admin: admin)
         let topics = Topic.all.map { $0.name(prefix: prefix) }
-        let owed = try hanging.find(in: topics, now: WallClock.nowMilliseconds())
-            .transactions.filter(\.isOwed)
-        guard !owed.isEmpty else {
-            return
+        let found = try hanging.find(in: topics, now: WallClock.nowMilliseconds())
+        let owed = found.transactions.filter(\.isOwed)
+        if !owed.isEmpty {
+            let refused = try hanging.repair(owed)
+            Console.say(
+                "the last run ended before the markers of "
+                    + CountText.of(owed.count, "transaction") + " could be written; "
+                    + CountText.of(owed.count - refused.count, "is", "are") + " written now"
+            )
         }
-        let refused = try hanging.repair(owed)
-        Console.say(
-            "the last run ended before the markers of " + CountText.of(owed.count, "transaction")
-                + " could be written; " + CountText.of(owed.count - refused.count, "is", "are")
-                + " written now"
-        )
+        guard found.unanswered.isEmpty else {
+            throw .unavailable(
+                code: "LEADER_NOT_AVAILABLE",
+                message: "no answer about \(NameList.text(found.unanswered.map(\.description)))"
+            )
+        }
     }
 
     private func settings(_ cluster: DemoCluster) throws -> KafkaSettings {
