@@ -5,6 +5,48 @@ import Testing
 
 @Suite(.enabled(if: ScriptPage.isThere, ScriptPage.skipped))
 struct `The console's script` {
+    // MARK: - Views
+
+    @Test(arguments: [
+        ("/pipeline", "decode.x"), ("/apple", "too slow: needs 3/s"),
+        ("/dead-letters", "Message and kind"), ("/dead-letters?stage=decode", "decode/0/1"),
+        ("/dead-letters/decode/0/1", "Headers"), ("/token/a", "What happened"),
+        ("/purchase/a", "What happened"), ("/account", "The month by app"),
+        ("/audit", "count 2"),
+    ])
+    func `draws each view where there is something of everything`(
+        path: String,
+        text: String
+    ) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.fill();
+            await page.event({ isActing: true });
+            await page.click('data-act', 'doctor');
+            await page.go('\(path)');
+            const before = page.main.textContent + page.labels();
+            const form = page.main.find('data-submit', 'plan');
+            if (form) await page.submit('plan', { action: 'replay', canary: '1' });
+            if (page.main.find('data-act', 'lane')) await page.click('data-act', 'lane');
+            return { before, after: page.main.textContent, faults: page.faults };
+            """
+        )
+        let before = try #require(seen["before"] as? String)
+        let after = try #require(seen["after"] as? String)
+        #expect(seen["faults"] as? [String] == [], "\(before)")
+        #expect(before.contains(text), "\(before)")
+        #expect(!(before + after).contains("cannot be drawn"), "\(before)")
+        #expect(!(before + after).contains("undefined"), "\(before) \(after)")
+        if path == "/apple" {
+            #expect(before.contains("Reports1 production1,234"), "\(before)")
+            #expect(after.contains("How it stands") || after.contains("First deadline"), "\(after)")
+        }
+        if path.hasPrefix("/dead-letters/") || path.contains("?") {
+            #expect(after.contains("What a replay would do"), "\(after)")
+        }
+    }
+
     // MARK: - Acts
 
     @Test func `reads the acts once a second, however many events come`() throws {

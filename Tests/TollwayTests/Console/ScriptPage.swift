@@ -30,7 +30,7 @@ enum ScriptPage {
             ]
         )
         let input = try folder.file("start.json", start)
-        let browser = try folder.file("browser.js", Data(browser.utf8))
+        let browser = try folder.file("browser.js", Data((browser + full).utf8))
         let process = Process()
         let output = Pipe()
         process.executableURL = URL(fileURLWithPath: try #require(program))
@@ -206,7 +206,16 @@ enum ScriptPage {
             listeners.submit({ target: form, preventDefault() {}, values });
             await settle();
           },
-          async go(path) { location.set(path); listeners.popstate(); await settle(); } };
+          async go(path) { location.set(path); listeners.popstate(); await settle(); },
+          labels: () => page.main.all().map(node => node.getAttribute('aria-label')).join(' '),
+          // Something of everything that a snapshot and an answer can have.
+          fill() {
+            Object.assign(page, full(now));
+            Object.assign(page.snap, page.more);
+            page.answer = (path, body) => path === '/api/plans' ? { exit: 0, plan: 'p', go: 1,
+              what: 'w', data: body.filter ? page.answers.plan : page.answers.lane }
+              : path === '/api/read' && page.answers[body.ask];
+          } };
         class PageForm {
           constructor(form) { this.values = page.values || {}; void form; }
           get(name) { return this.values[name] ?? ''; }
