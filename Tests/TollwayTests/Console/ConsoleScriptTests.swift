@@ -332,6 +332,36 @@ struct `The console's script` {
         #expect(seen["banner"] as? String == "no acts")
     }
 
+    @Test(arguments: [
+        // An event asks for the acts, and the stream goes on without an end.
+        "await page.event({ isActing: true }); await page.turn(10000);",
+        // The clock asks for them, and the stream ends.
+        "await page.turn(1000); page.streams[0].close(); await page.settle();",
+    ])
+    func `connects again whatever request has no answer`(what: String) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.acts = [{ act: 1, action: 'replay', go: 2, what: 'dead letters', by: 'mia',
+              why: 'w', startedAt: 0, talk: '' }];
+            await page.event({ isActing: true });
+            page.hold();
+            \(what)
+            page.isHolding = false;
+            const banner = page.banner.textContent, before = page.streams.length;
+            await page.turn(2000);
+            await page.event({ isActing: true });
+            return { banner, before, streams: page.streams.length, then: page.banner.textContent,
+              faults: page.faults };
+            """
+        )
+        #expect((seen["banner"] as? String)?.hasPrefix("The console ") == true)
+        #expect(seen["before"] as? Int == 1)
+        #expect(seen["streams"] as? Int == 2)
+        #expect(seen["then"] as? String == "")
+        #expect(seen["faults"] as? [String] == [])
+    }
+
     @Test(arguments: [nil, "a-key-of-16-byteZ", "a-key-of-16-bytes\u{200b}"])
     func `says that a key is not known`(key: String?) throws {
         let seen = try ScriptPage.run(

@@ -229,7 +229,11 @@ enum ScriptPage {
             body: options.body ? JSON.parse(options.body) : undefined };
           page.calls.push(call);
           if (page.isHolding && path !== '/api/events')
-            await new Promise(go => page.holds.push(go));
+            await new Promise((go, fail) => {
+              page.holds.push(go);
+              if (options.signal)
+                options.signal.addEventListener('abort', () => fail(options.signal.reason));
+            });
           const given = page.answer(path, call.body, call);
           if (given && given.status) return respond(given.status, given);
           if (path === '/api/session') return respond(200, page.session);
@@ -245,9 +249,15 @@ enum ScriptPage {
           if (path === '/api/read') return respond(200, { exit: 0, data: given, talk: '' });
           return respond(200, given);
         }
+        const PageSignal = { timeout(wait) {
+          const ender = new AbortController();
+          setTimer(() => ender.abort(new DOMException('too long', 'TimeoutError')), wait);
+          return ender.signal;
+        } };
         const context = require('vm').createContext({ Node, document, window, location, history,
           sessionStorage, page, Date: PageDate, FormData: PageForm, fetch: pageFetch, Intl,
           setTimeout: (call, wait) => setTimer(call, wait), AbortController, TextDecoderStream,
+          AbortSignal: PageSignal,
           setInterval: (call, wait) => setTimer(call, wait, wait), URLSearchParams, Blob, URL,
           clearTimeout: number => { timers = timers.filter(timer => timer.number !== number); },
           console: { error: error => page.faults.push(String(error)) } });

@@ -96,8 +96,12 @@ extension ConsoleScript {
 
         // One reading at a time; while an act is under way, one a second.
         function readActs() {
-          app.actsReading ??= readActsOnce().finally(() => { app.actsReading = null; });
-          return app.actsReading;
+          if (app.actsReading) return app.actsReading;
+          const reading = readActsOnce().finally(() => {
+            if (app.actsReading === reading) app.actsReading = null;
+          });
+          app.actsReading = reading;
+          return reading;
         }
         async function readActsOnce() {
           clearTimeout(app.actsTimer);

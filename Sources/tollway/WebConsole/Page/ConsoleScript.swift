@@ -95,7 +95,8 @@ enum ConsoleScript {
             [el('dt', null, name), el('dd', { class: kind }, value)]));
         }
 
-        // Requests.
+        // Requests. A question may take minutes; what has no body is answered at once.
+        const answerMilliseconds = 10000;
         async function call(path, body, isAgain) {
           const headers = { Accept: 'application/json' };
           const key = sessionStorage.getItem('key');
@@ -107,10 +108,12 @@ enum ConsoleScript {
           if (key) headers.Authorization = 'Bearer ' + key;
           if (app.session) headers['X-Tollway-Session'] = app.session.session;
           if (body) headers['Content-Type'] = 'application/json';
-          let response;
+          let response, text;
           try {
             response = await fetch(path, { method: body ? 'POST' : 'GET', headers,
-              body: body ? JSON.stringify(body) : undefined, cache: 'no-store' });
+              body: body ? JSON.stringify(body) : undefined, cache: 'no-store',
+              signal: body ? undefined : AbortSignal.timeout(answerMilliseconds) });
+            text = await response.text();
           } catch (error) {
             throw new Error('The console does not answer: is it still running?');
           }
@@ -120,7 +123,7 @@ enum ConsoleScript {
             app.session = await call('/api/session');
             return call(path, body, true);
           }
-          const answer = await response.json();
+          const answer = JSON.parse(text);
           if (!response.ok) {
             const fault = new Error(answer.detail || 'HTTP ' + response.status);
             fault.status = response.status;
@@ -342,6 +345,8 @@ enum ConsoleScript {
                 app.session = await call('/api/session');
                 app.isLost = false;
                 draw();
+                // What the lost connection still owes is not waited for.
+                app.actsReading = null;
                 await readActs();
               }
               await listen();
