@@ -403,7 +403,7 @@ struct `The console's script` {
 
     // MARK: - Filters
 
-    @Test func `links groups without a code to what a filter finds`() throws {
+    @Test func `links a group where a filter finds it alone`() throws {
         let seen = try ScriptPage.run(
             "/dead-letters",
             """
@@ -416,15 +416,22 @@ struct `The console's script` {
               ({ stage: 'decode', code, count: 1, newest: 0 }));
             page.answer = () => ({ groups: [] });
             await page.event();
-            const counted = hrefs();
+            const counted = hrefs(), text = page.main.textContent;
             page.answer = () => ({ groups: [{ ...group, code: '(none)', fingerprint: 'ab' },
               { ...group, code: 'decode.x', fingerprint: '' }] });
             await page.click('data-act', 'groups');
-            return { counted, read: hrefs() };
+            const read = hrefs();
+            page.answer = () => ({ deadLetters: [{ stage: 'decode', position: 'decode/0/1',
+              source: {}, headers: {} }] });
+            await page.go('/dead-letters/decode/0/1');
+            return { counted, read, text, one: hrefs() };
             """
         )
         let stage = "/dead-letters?stage=decode"
-        #expect(seen["counted"] as? [String] == [stage, stage, "\(stage)&code=decode.x"])
+        #expect(seen["counted"] as? [String] == ["\(stage)&code=decode.x"])
+        let text = try #require(seen["text"] as? String)
+        #expect(text.contains("unknown") && text.contains("no code that a filter finds"), "\(text)")
+        #expect(seen["one"] as? [String] == [])
         #expect(
             seen["read"] as? [String] == ["\(stage)&fingerprint=ab", "\(stage)&code=decode.x"]
         )
