@@ -183,6 +183,20 @@ struct `The console's script` {
         #expect(seen["asked"] as? [String] == ["account", "audit", "audit"])
     }
 
+    @Test func `shows since when an answer to another page's question is true`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ accounts: [], closes: true });
+            page.age = 300000;
+            await page.go('/account');
+            return { text: page.main.textContent };
+            """
+        )
+        let text = try #require(seen["text"] as? String)
+        #expect(text.contains("as of 5 min ago"), "\(text)")
+    }
+
     // MARK: - What is not known
 
     @Test(arguments: [

@@ -161,6 +161,8 @@ enum ScriptPage {
             pipeline: [{ worker: 'report', sources: ['t'], targets: [], asksApple: true }],
             asks: ['groups', 'dead-letters', 'dead-letter', 'token', 'doctor', 'purchase', 'account',
               'audit'] },
+          // Of the answers.
+          age: 0,
           snap: { clusterId: 'c', servers: 'k:1', prefix: '', stages: [], lanes: [], answers: [],
             reported: [], deadLetterTotal: 0, areDeadLettersAll: true, deadLetters: [],
             instances: [], troubles: [], advice: [] },
@@ -246,7 +248,8 @@ enum ScriptPage {
             } };
             return new Response(new ReadableStream(source), { status: 200 });
           }
-          if (path === '/api/read') return respond(200, { exit: 0, data: given, talk: '' });
+          if (path === '/api/read') return respond(200, { exit: 0, data: given, talk: '',
+            ageMilliseconds: page.age });
           return respond(200, given);
         }
         const PageSignal = { timeout(wait) {

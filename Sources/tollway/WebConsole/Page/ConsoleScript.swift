@@ -131,10 +131,12 @@ enum ConsoleScript {
           }
           return answer;
         }
-        // What a command came to, or why it came to nothing.
+        // What a command came to, and when it began: one that ran already may answer, too.
         async function ask(question) {
-          return outcome(await call('/api/read', question));
+          const answer = await call('/api/read', question);
+          return { data: outcome(answer), at: Date.now() - (answer.ageMilliseconds || 0) };
         }
+        // What a command came to, or why it came to nothing.
         function outcome(answer) {
           if (answer.isTimedOut) throw new Error('it took too long and was ended');
           const fault = answer.data && answer.data.error;
@@ -171,7 +173,7 @@ enum ConsoleScript {
           const entry = { data: known && known.data, isLoading: true, at: known && known.at,
             since: Date.now() };
           app.cache[name] = entry;
-          ask(question).then(data => { entry.data = data; entry.at = Date.now();
+          ask(question).then(({ data, at }) => { entry.data = data; entry.at = at;
             entry.error = null; entry.exit = 0; }, error => { entry.error = error.message;
             entry.exit = error.exit; entry.failedAt = Date.now(); })
             .finally(() => { entry.isLoading = false; draw(); });
