@@ -56,6 +56,8 @@ final class ConsoleJobs {
     static let countMax = 4
     /// The last place is for acts and for orders for lanes, which cannot wait for slow questions.
     static let questionCountMax = countMax - 1
+    /// Who wait for one answer; as many as there can be connections.
+    static let waiterCountMax = 128
     static let readMilliseconds: Int64 = 60_000
     private static let killMilliseconds: Int64 = 12_000
     private static let outputByteCountMax = 8 << 20
@@ -100,6 +102,12 @@ final class ConsoleJobs {
                 && $0.value.killAt == nil
         }
         if let same {
+            guard same.value.done.count < Self.waiterCountMax else {
+                throw ConsoleFault(
+                    "\(Self.waiterCountMax) wait for this answer already: try again when it is here",
+                    status: 503
+                )
+            }
             same.value.done.append(done)
             return
         }

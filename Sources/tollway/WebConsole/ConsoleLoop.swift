@@ -196,14 +196,14 @@ final class ConsoleLoop {
                 milliseconds: ConsoleActs.planMilliseconds,
                 isUrgent: draft.action.isOfLane
             ) {
-                [unowned self] result in
+                [unowned self, id = request.id] result in
                 let plan = acts.keep(draft, result.data)
                 let members = plan.map { plan in
                     Fact.text("plan", plan.id) + Fact.number("go", Int64(plan.goCount))
                         + Fact.text("what", plan.what)
                 }
                 respond(
-                    request,
+                    to: id,
                     json: JSONLines.object(ConsoleActs.members(result) + (members ?? []))
                 )
             }

@@ -121,4 +121,18 @@ import Testing
         _ = try place.end(now: WallClock.monotonicMilliseconds() + 600_000)
         #expect(ages.count == 2 && ages.allSatisfy { (600_000..<660_000).contains($0) }, "\(ages)")
     }
+
+    @Test func `have an answer for so many at once`() throws {
+        let place = try Place()
+        let question = try ConsoleQuestion(["ask": "groups"])
+        var count = 0
+        for _ in 0..<128 {
+            try place.jobs.ask(question) { _ in count += 1 }
+        }
+        #expect(throws: ConsoleFault.self) {
+            try place.jobs.ask(question) { _ in count += 1 }
+        }
+        #expect(try place.end() == ["dlq groups -o json"])
+        #expect(count == 128)
+    }
 }
