@@ -142,7 +142,7 @@ struct `The console's script` {
     }
 
     @Test(arguments: [
-        "/token/a", "/purchase/a", "/account", "/audit", "/dead-letters?stage=decode",
+        "/token/a", "/purchase/a", "/audit", "/dead-letters?stage=decode",
         "/dead-letters/decode/0/1",
     ])
     func `keeps no error, and reads on request`(path: String) throws {
@@ -181,6 +181,44 @@ struct `The console's script` {
             """
         )
         #expect(seen["asked"] as? [String] == ["account", "audit", "audit"])
+    }
+
+    @Test func `asks for an account that failed on request alone`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ error: { message: 'no memory' } });
+            await page.go('/account');
+            await page.go('/pipeline');
+            await page.go('/account');
+            const asked = page.asked().length, text = page.main.textContent;
+            await page.click('data-act', 'again');
+            return { asked, text, again: page.asked().length };
+            """
+        )
+        #expect(seen["asked"] as? Int == 1)
+        let text = try #require(seen["text"] as? String)
+        #expect(text.contains("no memory") && text.contains("Read again"), "\(text)")
+        #expect(seen["again"] as? Int == 2)
+    }
+
+    @Test(arguments: [(50_000, 2), (50_001, 1)])
+    func `reads the kinds of many dead letters on request alone`(total: Int, count: Int) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.snap.deadLetterTotal = \(total);
+            page.answer = () => ({ groups: [] });
+            await page.event();
+            await page.go('/dead-letters');
+            if (!page.asked().length) await page.click('data-act', 'groups');
+            await page.go('/pipeline');
+            await page.go('/dead-letters');
+            return { asked: page.asked().length, text: page.main.textContent };
+            """
+        )
+        #expect(seen["asked"] as? Int == count)
+        #expect((seen["text"] as? String)?.contains("Groups as of now. Read again") == true)
     }
 
     @Test func `shows since when an answer to another page's question is true`() throws {

@@ -25,11 +25,15 @@ extension ConsoleScript {
           return el('a', { href: '/dead-letters?' + query }, name);
         }
 
+        // Kinds, apps and deadlines take a look at every dead letter: where there are many, on request.
+        const groupsCountMax = 50000;
+        function areGroupsCheap() {
+          return Boolean(app.snap) && app.snap.areDeadLettersAll
+            && app.snap.deadLetterTotal <= groupsCountMax;
+        }
         function groupTable() {
           const snap = app.snap;
-          // Kinds, apps and deadlines take a look at every dead letter: where there are many, on request.
-          const isRead = app.cache.groups || (snap && snap.areDeadLettersAll
-            && snap.deadLetterTotal <= 50000);
+          const isRead = app.cache.groups || areGroupsCheap();
           const entry = isRead ? load('groups', { ask: 'groups' }) : {};
           const isKnown = snap && snap.clusterId && typeof snap.deadLetterTotal === 'number'
             && (snap.deadLetterTotal > 0 || !kafkaTroubles().length);

@@ -184,12 +184,12 @@ enum ConsoleScript {
           if (entry && !entry.isLoading) entry.isOld = true;
           draw();
         };
-        // Who comes to a view sees what is true now. An account reads all tokens: its answer stays,
-        // with its time beside it; no error does.
+        // Who comes to a view sees what is true now. An account reads all tokens, and groups every
+        // dead letter: what came of these stays, with its time beside it.
         function forgetAnswers(fresh) {
           for (const [name, entry] of Object.entries(app.cache))
-            if (!entry.isLoading && name !== fresh && (entry.error || !name.startsWith('account ')))
-              entry.isOld = true;
+            if (!entry.isLoading && name !== fresh && !name.startsWith('account ')
+              && (name !== 'groups' || areGroupsCheap())) entry.isOld = true;
         }
         // Since when an answer is known or an error stands, and a button that asks again.
         function asOf(name, entry, text) {
