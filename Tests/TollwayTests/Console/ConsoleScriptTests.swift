@@ -221,6 +221,23 @@ struct `The console's script` {
         #expect((seen["text"] as? String)?.contains("Groups as of now. Read again") == true)
     }
 
+    @Test func `forgets why a token was not found with the next visit`() throws {
+        let seen = try ScriptPage.run(
+            "/token",
+            """
+            page.answer = () => ({ error: { message: 'no such token' } });
+            await page.event();
+            await page.submit('search', { id: 'https://a.example/' });
+            const first = page.main.textContent;
+            await page.go('/pipeline');
+            await page.go('/token');
+            return { first, then: page.main.textContent };
+            """
+        )
+        #expect((seen["first"] as? String)?.contains("no such token") == true)
+        #expect((seen["then"] as? String)?.contains("no such token") == false)
+    }
+
     @Test func `shows since when an answer to another page's question is true`() throws {
         let seen = try ScriptPage.run(
             "/pipeline",

@@ -187,6 +187,7 @@ enum ConsoleScript {
         // Who comes to a view sees what is true now. An account reads all tokens, and groups every
         // dead letter: what came of these stays, with its time beside it.
         function forgetAnswers(fresh) {
+          if (app.search && !app.search.isLoading) app.search = null;
           for (const [name, entry] of Object.entries(app.cache))
             if (!entry.isLoading && name !== fresh && !name.startsWith('account ')
               && (name !== 'groups' || areGroupsCheap())) entry.isOld = true;
