@@ -470,6 +470,25 @@ struct `The console's script` {
         #expect(seen["faults"] as? [String] == [])
     }
 
+    @Test func `says of no act that was stopped that it could not be`() throws {
+        let seen = try ScriptPage.run(
+            "/dead-letters",
+            """
+            page.answer = () => ({ groups: [] });
+            page.acts = [{ act: 1, action: 'replay', go: 2, what: 'dead letters', by: 'mia',
+              why: 'w', startedAt: 0, talk: '' }];
+            await page.event({ isActing: true });
+            page.answer = path => path === '/api/acts' && { status: 500, detail: 'no acts' };
+            await page.click('data-act', 'stop');
+            return { stops: page.count('/api/acts/stop'), text: page.main.textContent,
+              faults: page.faults };
+            """
+        )
+        #expect(seen["stops"] as? Int == 1)
+        #expect((seen["text"] as? String)?.contains("no acts") == false)
+        #expect(seen["faults"] as? [String] == [])
+    }
+
     // MARK: - Filters
 
     @Test func `links a group where a filter finds it alone`() throws {

@@ -115,10 +115,11 @@ extension ConsoleScript {
           try {
             await call('/api/acts/stop', { act: Number(data.number) });
             app.stopFault = null;
-            await readActs();
           } catch (error) {
             app.stopFault = { number: Number(data.number), message: error.message };
           }
+          // Where they cannot be read now, the next event reads them.
+          await readActs().catch(() => {});
           draw();
         };
         const exits = { 0: 'done', 3: 'nothing was to be done', 4: 'partly done',
