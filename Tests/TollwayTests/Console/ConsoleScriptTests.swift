@@ -255,9 +255,7 @@ struct `The console's script` {
     // MARK: - What is not known
 
     @Test(arguments: [
-        "page.snap.troubles = ['Kafka: a request took too long']",
-        "page.snap.deadLetterTotal = null; page.snap.reported = null;"
-            + " page.snap.areDeadLettersAll = false",
+        "page.snap.troubles = ['Kafka: a request took too long']", "",
         "page.snap.clusterId = null; page.snap.troubles = ['Kafka: no broker answers']",
     ])
     func `says of nothing that it is well where Kafka could not be read`(what: String) throws {
@@ -265,6 +263,8 @@ struct `The console's script` {
             "/dead-letters",
             """
             page.answer = () => ({ error: { message: 'no answer' } });
+            page.snap.deadLetterTotal = page.snap.reported = null;
+            page.snap.areDeadLettersAll = false;
             \(what);
             await page.event();
             const letters = page.main.textContent, banner = page.banner.textContent;
@@ -281,6 +281,26 @@ struct `The console's script` {
         let hasTrouble = what.contains("troubles")
         #expect(!hasTrouble || !apple.contains("Nothing is wrong"), "\(apple)")
         #expect(!hasTrouble || (seen["banner"] as? String)?.contains("Kafka") == true)
+    }
+
+    @Test func `says what was read where another part of Kafka could not be read`() throws {
+        let seen = try ScriptPage.run(
+            "/dead-letters",
+            """
+            page.answer = () => ({ groups: [] });
+            page.snap.troubles = ['Kafka: t/3 has no leader'];
+            await page.event();
+            const letters = page.main.textContent, banner = page.banner.textContent;
+            await page.go('/apple');
+            return { letters, banner, apple: page.main.textContent };
+            """
+        )
+        let letters = try #require(seen["letters"] as? String)
+        #expect(letters.contains("No dead letter is open."), "\(letters)")
+        #expect(!letters.contains("not known"), "\(letters)")
+        let apple = try #require(seen["apple"] as? String)
+        #expect(apple.contains("Told to Apple in the last hourNothing."), "\(apple)")
+        #expect((seen["banner"] as? String)?.contains("t/3 has no leader") == true)
     }
 
     @Test(arguments: [("({ groups: [] })", true), ("({ error: { message: 'no answer' } })", false)])

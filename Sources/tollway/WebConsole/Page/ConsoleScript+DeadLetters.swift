@@ -35,8 +35,7 @@ extension ConsoleScript {
           const snap = app.snap;
           const isRead = app.cache.groups || areGroupsCheap();
           const entry = isRead ? load('groups', { ask: 'groups' }) : {};
-          const isKnown = snap && snap.clusterId && typeof snap.deadLetterTotal === 'number'
-            && (snap.deadLetterTotal > 0 || !kafkaTroubles().length);
+          const isKnown = snap && snap.deadLetterTotal !== null;
           const read = entry.data ? entry.data.groups : [];
           const counted = snap ? snap.deadLetters : [];
           const rows = read.length ? read.map(group => [
