@@ -3,7 +3,7 @@ import Testing
 
 @testable import tollway
 
-@Suite(.enabled(if: ScriptPage.isThere, ScriptPage.skipped))
+@Suite(.enabled(if: ScriptPage.isThere, ScriptPage.skipped), .timeLimit(.minutes(1)))
 struct `The console's script` {
     // MARK: - Views
 
@@ -564,5 +564,13 @@ struct `The console's script` {
         let filter = try #require(seen["filter"] as? [String: Any])
         #expect((filter["until"] != nil) == isCut)
         #expect(seen["fields"] as? [String] == (codes.hasSuffix("B") ? ["A", "B"] : ["A"]))
+    }
+
+    // MARK: - The tests
+
+    @Test func `is ended where it does not end`() throws {
+        #expect(throws: ScriptPage.Silence(secondsMax: 1)) {
+            try ScriptPage.run("/pipeline", "for (;;) {}", secondsMax: 1)
+        }
     }
 }

@@ -7,20 +7,34 @@ import Testing
 ///
 /// Its clock stands until a test turns it, and its console is a function of the test.
 enum ScriptPage {
-    static let program: String? = {
-        let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"
-        return path.split(separator: ":").map { "\($0)/node" }
-            .first { FileManager.default.isExecutableFile(atPath: $0) }
-    }()
+    static let program = find("node")
+    /// Ends what does not end, even where it waits for nothing.
+    private static let timeout = find("timeout")
 
-    static var isThere: Bool { program != nil }
-    static let skipped: Comment = "skipped: there is no node in the PATH"
+    static var isThere: Bool { program != nil && timeout != nil }
+    static let skipped: Comment = "skipped: there is no node, or no timeout, in the PATH"
+
+    private static func find(_ name: String) -> String? {
+        let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"
+        return path.split(separator: ":").map { "\($0)/\(name)" }
+            .first { FileManager.default.isExecutableFile(atPath: $0) }
+    }
+
+    /// The script said nothing in its time.
+    struct Silence: Error, Equatable {
+        var secondsMax: Int
+    }
 
     /// Opens a view and does what the body says, which returns what can be JSON.
     ///
     /// The body has `page`: its `answer(path, body)` gives the console's answers, `event` and `snap`
     /// make the next event, `turn` moves the clock, `click` and `submit` are a person's.
-    static func run(_ path: String, _ body: String, key: String? = nil) throws -> [String: Any] {
+    static func run(
+        _ path: String,
+        _ body: String,
+        key: String? = nil,
+        secondsMax: Int = 40
+    ) throws -> [String: Any] {
         let folder = try TemporaryFolder()
         let script = try #require(ConsoleAssets.asset("/console.js"))
         let start = try JSONSerialization.data(
@@ -33,12 +47,17 @@ enum ScriptPage {
         let browser = try folder.file("browser.js", Data((browser + full).utf8))
         let process = Process()
         let output = Pipe()
-        process.executableURL = URL(fileURLWithPath: try #require(program))
-        process.arguments = [browser.path, input.path]
+        process.executableURL = URL(fileURLWithPath: try #require(timeout))
+        process.arguments = [
+            "--signal=KILL", "\(secondsMax)", try #require(program), browser.path, input.path,
+        ]
         process.standardOutput = output
         try process.run()
         let data = try output.fileHandleForReading.readToEnd() ?? Data()
         process.waitUntilExit()
+        guard !data.isEmpty else {
+            throw Silence(secondsMax: secondsMax)
+        }
         let text = String(decoding: data, as: UTF8.self)
         let object = try JSONSerialization.jsonObject(with: data) as? [String: Any]
         let seen = try #require(object, "\(text)")
