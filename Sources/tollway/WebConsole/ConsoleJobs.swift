@@ -13,6 +13,8 @@ final class ConsoleJobs {
         var talk: String
         /// Whether its time was over.
         var isTimedOut = false
+        /// How long ago it began: what it says may be as old.
+        var ageMilliseconds: Int64 = 0
     }
 
     private final class Job {
@@ -20,6 +22,7 @@ final class ConsoleJobs {
         let process: Process
         let output: URL
         let talk: URL
+        let startedAt: Int64
         /// Nil: it takes the time it needs.
         let deadline: Int64?
         /// Whether it changes something.
@@ -33,6 +36,7 @@ final class ConsoleJobs {
             _ process: Process,
             output: URL,
             talk: URL,
+            startedAt: Int64,
             deadline: Int64?,
             isAct: Bool,
             done: @escaping (Result) -> Void
@@ -41,6 +45,7 @@ final class ConsoleJobs {
             self.process = process
             self.output = output
             self.talk = talk
+            self.startedAt = startedAt
             self.deadline = deadline
             self.isAct = isAct
             self.done = [done]
@@ -51,6 +56,8 @@ final class ConsoleJobs {
     static let countMax = 4
     /// The last place is for acts and for orders for lanes, which cannot wait for slow questions.
     static let questionCountMax = countMax - 1
+    /// Who wait for one answer; as many as there can be connections.
+    static let waiterCountMax = 128
     static let readMilliseconds: Int64 = 60_000
     private static let killMilliseconds: Int64 = 12_000
     private static let outputByteCountMax = 8 << 20
@@ -92,8 +99,15 @@ final class ConsoleJobs {
         // What began before an act ended may not have seen what it did.
         let same = jobs.first {
             $0.key > actEndNumber && $0.value.arguments == question.arguments
+                && $0.value.killAt == nil
         }
         if let same {
+            guard same.value.done.count < Self.waiterCountMax else {
+                throw ConsoleFault(
+                    "\(Self.waiterCountMax) wait for this answer already: try again when it is here",
+                    status: 503
+                )
+            }
             same.value.done.append(done)
             return
         }
@@ -141,12 +155,14 @@ final class ConsoleJobs {
             else {
                 return nil
             }
+            let startedAt = WallClock.monotonicMilliseconds()
             jobs[number] = Job(
                 arguments,
                 process,
                 output: output,
                 talk: talk,
-                deadline: milliseconds.map { WallClock.monotonicMilliseconds() + $0 },
+                startedAt: startedAt,
+                deadline: milliseconds.map { startedAt + $0 },
                 isAct: name != nil,
                 done: done
             )
@@ -170,7 +186,7 @@ final class ConsoleJobs {
                 if job.isAct {
                     actEndNumber = self.number
                 }
-                let result = result(job)
+                let result = result(job, now: now)
                 job.done.forEach { $0(result) }
                 continue
             }
@@ -184,7 +200,7 @@ final class ConsoleJobs {
         }
     }
 
-    private func result(_ job: Job) -> Result {
+    private func result(_ job: Job, now: Int64) -> Result {
         let isSignal = job.process.terminationReason == .uncaughtSignal
         let status = job.process.terminationStatus
         let output = read(job.output, Self.outputByteCountMax + 1)
@@ -195,7 +211,8 @@ final class ConsoleJobs {
             talk: isTooLarge
                 ? Self.tooLarge
                 : String(decoding: read(job.talk, Self.talkByteCountMax), as: UTF8.self),
-            isTimedOut: job.killAt != nil
+            isTimedOut: job.killAt != nil,
+            ageMilliseconds: max(0, now - job.startedAt)
         )
         for file in [job.output, job.talk] {
             unlink(file.path)

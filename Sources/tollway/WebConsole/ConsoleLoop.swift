@@ -181,8 +181,9 @@ final class ConsoleLoop {
     ) throws(ConsoleFault) {
         switch request.path {
         case "/api/read":
-            try jobs.ask(try ConsoleQuestion(body)) { [unowned self] result in
-                respond(request, json: JSONLines.object(ConsoleActs.members(result)))
+            try jobs.ask(try ConsoleQuestion(body)) { [unowned self, id = request.id] result in
+                let age = [("ageMilliseconds", "\(result.ageMilliseconds)")]
+                respond(to: id, json: JSONLines.object(ConsoleActs.members(result) + age))
             }
         case "/api/plans":
             let (draft, question) = try acts.draft(
@@ -195,14 +196,14 @@ final class ConsoleLoop {
                 milliseconds: ConsoleActs.planMilliseconds,
                 isUrgent: draft.action.isOfLane
             ) {
-                [unowned self] result in
+                [unowned self, id = request.id] result in
                 let plan = acts.keep(draft, result.data)
                 let members = plan.map { plan in
                     Fact.text("plan", plan.id) + Fact.number("go", Int64(plan.goCount))
                         + Fact.text("what", plan.what)
                 }
                 respond(
-                    request,
+                    to: id,
                     json: JSONLines.object(ConsoleActs.members(result) + (members ?? []))
                 )
             }
@@ -318,7 +319,12 @@ final class ConsoleLoop {
     // MARK: - Answers
 
     private func respond(_ request: HTTPRequest, json: String) {
-        respond(request, 200, "application/json", Array(json.utf8))
+        respond(to: request.id, json: json)
+    }
+
+    /// To a request whose body is not kept until its answer.
+    private func respond(to id: HTTPRequest.ID, json: String) {
+        respond(to: id, 200, "application/json", Array(json.utf8))
     }
 
     private func refuse(_ request: HTTPRequest, _ fault: ConsoleFault) {

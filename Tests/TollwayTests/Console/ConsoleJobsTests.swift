@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import Telemetry
 import Testing
 
 @testable import tollway
@@ -40,12 +41,12 @@ import Testing
         }
 
         /// Lets those that run end; what each was asked.
-        func end() throws -> [String] {
+        func end(now: Int64 = 0) throws -> [String] {
             // Both sides: it opens without a reader, and each reader gets its line.
             let handle = try FileHandle(forUpdating: leave)
             try handle.write(contentsOf: Data(repeating: 0x0a, count: ConsoleJobs.countMax))
             while !jobs.isIdle {
-                jobs.turn(now: 0)
+                jobs.turn(now: now)
                 sched_yield()
             }
             try handle.close()
@@ -96,5 +97,42 @@ import Testing
         try place.jobs.ask(question) { _ in count += 1 }
         #expect(try place.end() == ["dlq groups -o json", "dlq groups -o json"])
         #expect(count == 2)
+    }
+
+    @Test func `join no answer whose time is over`() throws {
+        let place = try Place()
+        let question = try ConsoleQuestion(["ask": "groups"])
+        var ends: [Bool] = []
+        try place.jobs.ask(question) { ends.append($0.isTimedOut) }
+        place.jobs.turn(
+            now: WallClock.monotonicMilliseconds() + ConsoleJobs.readMilliseconds + 1
+        )
+        try place.jobs.ask(question) { ends.append($0.isTimedOut) }
+        _ = try place.end()
+        #expect(ends.sorted { $0 && !$1 } == [true, false])
+    }
+
+    @Test func `say how long ago they began to all who asked`() throws {
+        let place = try Place()
+        let question = try ConsoleQuestion(["ask": "account"])
+        var ages: [Int64] = []
+        try place.jobs.ask(question) { ages.append($0.ageMilliseconds) }
+        try place.jobs.ask(question) { ages.append($0.ageMilliseconds) }
+        _ = try place.end(now: WallClock.monotonicMilliseconds() + 600_000)
+        #expect(ages.count == 2 && ages.allSatisfy { (600_000..<660_000).contains($0) }, "\(ages)")
+    }
+
+    @Test func `have an answer for so many at once`() throws {
+        let place = try Place()
+        let question = try ConsoleQuestion(["ask": "groups"])
+        var count = 0
+        for _ in 0..<128 {
+            try place.jobs.ask(question) { _ in count += 1 }
+        }
+        #expect(throws: ConsoleFault.self) {
+            try place.jobs.ask(question) { _ in count += 1 }
+        }
+        #expect(try place.end() == ["dlq groups -o json"])
+        #expect(count == 128)
     }
 }

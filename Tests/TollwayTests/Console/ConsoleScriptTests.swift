@@ -3,8 +3,50 @@ import Testing
 
 @testable import tollway
 
-@Suite(.enabled(if: ScriptPage.isThere, ScriptPage.skipped))
+@Suite(.enabled(if: ScriptPage.isThere, ScriptPage.skipped), .timeLimit(.minutes(1)))
 struct `The console's script` {
+    // MARK: - Views
+
+    @Test(arguments: [
+        ("/pipeline", "decode.x"), ("/apple", "too slow: needs 3/s"),
+        ("/dead-letters", "Message and kind"), ("/dead-letters?stage=decode", "decode/0/1"),
+        ("/dead-letters/decode/0/1", "Headers"), ("/token/a", "What happened"),
+        ("/purchase/a", "What happened"), ("/account", "The month by app"),
+        ("/audit", "count 2"),
+    ])
+    func `draws each view where there is something of everything`(
+        path: String,
+        text: String
+    ) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.fill();
+            await page.event({ isActing: true });
+            await page.click('data-act', 'doctor');
+            await page.go('\(path)');
+            const before = page.main.textContent + page.labels();
+            const form = page.main.find('data-submit', 'plan');
+            if (form) await page.submit('plan', { action: 'replay', canary: '1' });
+            if (page.main.find('data-act', 'lane')) await page.click('data-act', 'lane');
+            return { before, after: page.main.textContent, faults: page.faults };
+            """
+        )
+        let before = try #require(seen["before"] as? String)
+        let after = try #require(seen["after"] as? String)
+        #expect(seen["faults"] as? [String] == [], "\(before)")
+        #expect(before.contains(text), "\(before)")
+        #expect(!(before + after).contains("cannot be drawn"), "\(before)")
+        #expect(!(before + after).contains("undefined"), "\(before) \(after)")
+        if path == "/apple" {
+            #expect(before.contains("Reports1 production1,234"), "\(before)")
+            #expect(after.contains("How it stands") || after.contains("First deadline"), "\(after)")
+        }
+        if path.hasPrefix("/dead-letters/") || path.contains("?") {
+            #expect(after.contains("What a replay would do"), "\(after)")
+        }
+    }
+
     // MARK: - Acts
 
     @Test func `reads the acts once a second, however many events come`() throws {
@@ -100,7 +142,7 @@ struct `The console's script` {
     }
 
     @Test(arguments: [
-        "/token/a", "/purchase/a", "/account", "/audit", "/dead-letters?stage=decode",
+        "/token/a", "/purchase/a", "/audit", "/dead-letters?stage=decode",
         "/dead-letters/decode/0/1",
     ])
     func `keeps no error, and reads on request`(path: String) throws {
@@ -141,12 +183,79 @@ struct `The console's script` {
         #expect(seen["asked"] as? [String] == ["account", "audit", "audit"])
     }
 
+    @Test func `asks for an account that failed on request alone`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ error: { message: 'no memory' } });
+            await page.go('/account');
+            await page.go('/pipeline');
+            await page.go('/account');
+            const asked = page.asked().length, text = page.main.textContent;
+            await page.click('data-act', 'again');
+            return { asked, text, again: page.asked().length };
+            """
+        )
+        #expect(seen["asked"] as? Int == 1)
+        let text = try #require(seen["text"] as? String)
+        #expect(text.contains("no memory") && text.contains("Read again"), "\(text)")
+        #expect(seen["again"] as? Int == 2)
+    }
+
+    @Test(arguments: [(50_000, 2), (50_001, 1)])
+    func `reads the kinds of many dead letters on request alone`(total: Int, count: Int) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.snap.deadLetterTotal = \(total);
+            page.answer = () => ({ groups: [] });
+            await page.event();
+            await page.go('/dead-letters');
+            if (!page.asked().length) await page.click('data-act', 'groups');
+            await page.go('/pipeline');
+            await page.go('/dead-letters');
+            return { asked: page.asked().length, text: page.main.textContent };
+            """
+        )
+        #expect(seen["asked"] as? Int == count)
+        #expect((seen["text"] as? String)?.contains("Groups as of now. Read again") == true)
+    }
+
+    @Test func `forgets why a token was not found with the next visit`() throws {
+        let seen = try ScriptPage.run(
+            "/token",
+            """
+            page.answer = () => ({ error: { message: 'no such token' } });
+            await page.event();
+            await page.submit('search', { id: 'https://a.example/' });
+            const first = page.main.textContent;
+            await page.go('/pipeline');
+            await page.go('/token');
+            return { first, then: page.main.textContent };
+            """
+        )
+        #expect((seen["first"] as? String)?.contains("no such token") == true)
+        #expect((seen["then"] as? String)?.contains("no such token") == false)
+    }
+
+    @Test func `shows since when an answer to another page's question is true`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ accounts: [], closes: true });
+            page.age = 300000;
+            await page.go('/account');
+            return { text: page.main.textContent };
+            """
+        )
+        let text = try #require(seen["text"] as? String)
+        #expect(text.contains("as of 5 min ago"), "\(text)")
+    }
+
     // MARK: - What is not known
 
     @Test(arguments: [
-        "page.snap.troubles = ['Kafka: a request took too long']",
-        "page.snap.deadLetterTotal = null; page.snap.reported = null;"
-            + " page.snap.areDeadLettersAll = false",
+        "page.snap.troubles = ['Kafka: a request took too long']", "",
         "page.snap.clusterId = null; page.snap.troubles = ['Kafka: no broker answers']",
     ])
     func `says of nothing that it is well where Kafka could not be read`(what: String) throws {
@@ -154,6 +263,8 @@ struct `The console's script` {
             "/dead-letters",
             """
             page.answer = () => ({ error: { message: 'no answer' } });
+            page.snap.deadLetterTotal = page.snap.reported = null;
+            page.snap.areDeadLettersAll = false;
             \(what);
             await page.event();
             const letters = page.main.textContent, banner = page.banner.textContent;
@@ -170,6 +281,26 @@ struct `The console's script` {
         let hasTrouble = what.contains("troubles")
         #expect(!hasTrouble || !apple.contains("Nothing is wrong"), "\(apple)")
         #expect(!hasTrouble || (seen["banner"] as? String)?.contains("Kafka") == true)
+    }
+
+    @Test func `says what was read where another part of Kafka could not be read`() throws {
+        let seen = try ScriptPage.run(
+            "/dead-letters",
+            """
+            page.answer = () => ({ groups: [] });
+            page.snap.troubles = ['Kafka: t/3 has no leader'];
+            await page.event();
+            const letters = page.main.textContent, banner = page.banner.textContent;
+            await page.go('/apple');
+            return { letters, banner, apple: page.main.textContent };
+            """
+        )
+        let letters = try #require(seen["letters"] as? String)
+        #expect(letters.contains("No dead letter is open."), "\(letters)")
+        #expect(!letters.contains("not known"), "\(letters)")
+        let apple = try #require(seen["apple"] as? String)
+        #expect(apple.contains("Told to Apple in the last hourNothing."), "\(apple)")
+        #expect((seen["banner"] as? String)?.contains("t/3 has no leader") == true)
     }
 
     @Test(arguments: [("({ groups: [] })", true), ("({ error: { message: 'no answer' } })", false)])
@@ -290,6 +421,36 @@ struct `The console's script` {
         #expect(seen["banner"] as? String == "no acts")
     }
 
+    @Test(arguments: [
+        // An event asks for the acts, and the stream goes on without an end.
+        "await page.event({ isActing: true }); await page.turn(10000);",
+        // The clock asks for them, and the stream ends.
+        "await page.turn(1000); page.streams[0].close(); await page.settle();",
+    ])
+    func `connects again whatever request has no answer`(what: String) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.acts = [{ act: 1, action: 'replay', go: 2, what: 'dead letters', by: 'mia',
+              why: 'w', startedAt: 0, talk: '' }];
+            await page.event({ isActing: true });
+            page.hold();
+            \(what)
+            page.isHolding = false;
+            const banner = page.banner.textContent, before = page.streams.length;
+            await page.turn(2000);
+            await page.event({ isActing: true });
+            return { banner, before, streams: page.streams.length, then: page.banner.textContent,
+              faults: page.faults };
+            """
+        )
+        #expect((seen["banner"] as? String)?.hasPrefix("The console ") == true)
+        #expect(seen["before"] as? Int == 1)
+        #expect(seen["streams"] as? Int == 2)
+        #expect(seen["then"] as? String == "")
+        #expect(seen["faults"] as? [String] == [])
+    }
+
     @Test(arguments: [nil, "a-key-of-16-byteZ", "a-key-of-16-bytes\u{200b}"])
     func `says that a key is not known`(key: String?) throws {
         let seen = try ScriptPage.run(
@@ -329,9 +490,28 @@ struct `The console's script` {
         #expect(seen["faults"] as? [String] == [])
     }
 
+    @Test func `says of no act that was stopped that it could not be`() throws {
+        let seen = try ScriptPage.run(
+            "/dead-letters",
+            """
+            page.answer = () => ({ groups: [] });
+            page.acts = [{ act: 1, action: 'replay', go: 2, what: 'dead letters', by: 'mia',
+              why: 'w', startedAt: 0, talk: '' }];
+            await page.event({ isActing: true });
+            page.answer = path => path === '/api/acts' && { status: 500, detail: 'no acts' };
+            await page.click('data-act', 'stop');
+            return { stops: page.count('/api/acts/stop'), text: page.main.textContent,
+              faults: page.faults };
+            """
+        )
+        #expect(seen["stops"] as? Int == 1)
+        #expect((seen["text"] as? String)?.contains("no acts") == false)
+        #expect(seen["faults"] as? [String] == [])
+    }
+
     // MARK: - Filters
 
-    @Test func `links groups without a code to what a filter finds`() throws {
+    @Test func `links a group where a filter finds it alone`() throws {
         let seen = try ScriptPage.run(
             "/dead-letters",
             """
@@ -344,15 +524,22 @@ struct `The console's script` {
               ({ stage: 'decode', code, count: 1, newest: 0 }));
             page.answer = () => ({ groups: [] });
             await page.event();
-            const counted = hrefs();
+            const counted = hrefs(), text = page.main.textContent;
             page.answer = () => ({ groups: [{ ...group, code: '(none)', fingerprint: 'ab' },
               { ...group, code: 'decode.x', fingerprint: '' }] });
             await page.click('data-act', 'groups');
-            return { counted, read: hrefs() };
+            const read = hrefs();
+            page.answer = () => ({ deadLetters: [{ stage: 'decode', position: 'decode/0/1',
+              source: {}, headers: {} }] });
+            await page.go('/dead-letters/decode/0/1');
+            return { counted, read, text, one: hrefs() };
             """
         )
         let stage = "/dead-letters?stage=decode"
-        #expect(seen["counted"] as? [String] == [stage, stage, "\(stage)&code=decode.x"])
+        #expect(seen["counted"] as? [String] == ["\(stage)&code=decode.x"])
+        let text = try #require(seen["text"] as? String)
+        #expect(text.contains("unknown") && text.contains("no code that a filter finds"), "\(text)")
+        #expect(seen["one"] as? [String] == [])
         #expect(
             seen["read"] as? [String] == ["\(stage)&fingerprint=ab", "\(stage)&code=decode.x"]
         )
@@ -377,5 +564,13 @@ struct `The console's script` {
         let filter = try #require(seen["filter"] as? [String: Any])
         #expect((filter["until"] != nil) == isCut)
         #expect(seen["fields"] as? [String] == (codes.hasSuffix("B") ? ["A", "B"] : ["A"]))
+    }
+
+    // MARK: - The tests
+
+    @Test func `is ended where it does not end`() throws {
+        #expect(throws: ScriptPage.Silence(secondsMax: 1)) {
+            try ScriptPage.run("/pipeline", "for (;;) {}", secondsMax: 1)
+        }
     }
 }

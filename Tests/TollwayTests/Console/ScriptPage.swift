@@ -7,20 +7,34 @@ import Testing
 ///
 /// Its clock stands until a test turns it, and its console is a function of the test.
 enum ScriptPage {
-    static let program: String? = {
-        let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"
-        return path.split(separator: ":").map { "\($0)/node" }
-            .first { FileManager.default.isExecutableFile(atPath: $0) }
-    }()
+    static let program = find("node")
+    /// Ends what does not end, even where it waits for nothing.
+    private static let timeout = find("timeout")
 
-    static var isThere: Bool { program != nil }
-    static let skipped: Comment = "skipped: there is no node in the PATH"
+    static var isThere: Bool { program != nil && timeout != nil }
+    static let skipped: Comment = "skipped: there is no node, or no timeout, in the PATH"
+
+    private static func find(_ name: String) -> String? {
+        let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"
+        return path.split(separator: ":").map { "\($0)/\(name)" }
+            .first { FileManager.default.isExecutableFile(atPath: $0) }
+    }
+
+    /// The script said nothing in its time.
+    struct Silence: Error, Equatable {
+        var secondsMax: Int
+    }
 
     /// Opens a view and does what the body says, which returns what can be JSON.
     ///
     /// The body has `page`: its `answer(path, body)` gives the console's answers, `event` and `snap`
     /// make the next event, `turn` moves the clock, `click` and `submit` are a person's.
-    static func run(_ path: String, _ body: String, key: String? = nil) throws -> [String: Any] {
+    static func run(
+        _ path: String,
+        _ body: String,
+        key: String? = nil,
+        secondsMax: Int = 40
+    ) throws -> [String: Any] {
         let folder = try TemporaryFolder()
         let script = try #require(ConsoleAssets.asset("/console.js"))
         let start = try JSONSerialization.data(
@@ -30,15 +44,20 @@ enum ScriptPage {
             ]
         )
         let input = try folder.file("start.json", start)
-        let browser = try folder.file("browser.js", Data(browser.utf8))
+        let browser = try folder.file("browser.js", Data((browser + full).utf8))
         let process = Process()
         let output = Pipe()
-        process.executableURL = URL(fileURLWithPath: try #require(program))
-        process.arguments = [browser.path, input.path]
+        process.executableURL = URL(fileURLWithPath: try #require(timeout))
+        process.arguments = [
+            "--signal=KILL", "\(secondsMax)", try #require(program), browser.path, input.path,
+        ]
         process.standardOutput = output
         try process.run()
         let data = try output.fileHandleForReading.readToEnd() ?? Data()
         process.waitUntilExit()
+        guard !data.isEmpty else {
+            throw Silence(secondsMax: secondsMax)
+        }
         let text = String(decoding: data, as: UTF8.self)
         let object = try JSONSerialization.jsonObject(with: data) as? [String: Any]
         let seen = try #require(object, "\(text)")
@@ -161,6 +180,8 @@ enum ScriptPage {
             pipeline: [{ worker: 'report', sources: ['t'], targets: [], asksApple: true }],
             asks: ['groups', 'dead-letters', 'dead-letter', 'token', 'doctor', 'purchase', 'account',
               'audit'] },
+          // Of the answers.
+          age: 0,
           snap: { clusterId: 'c', servers: 'k:1', prefix: '', stages: [], lanes: [], answers: [],
             reported: [], deadLetterTotal: 0, areDeadLettersAll: true, deadLetters: [],
             instances: [], troubles: [], advice: [] },
@@ -206,7 +227,16 @@ enum ScriptPage {
             listeners.submit({ target: form, preventDefault() {}, values });
             await settle();
           },
-          async go(path) { location.set(path); listeners.popstate(); await settle(); } };
+          async go(path) { location.set(path); listeners.popstate(); await settle(); },
+          labels: () => page.main.all().map(node => node.getAttribute('aria-label')).join(' '),
+          // Something of everything that a snapshot and an answer can have.
+          fill() {
+            Object.assign(page, full(now));
+            Object.assign(page.snap, page.more);
+            page.answer = (path, body) => path === '/api/plans' ? { exit: 0, plan: 'p', go: 1,
+              what: 'w', data: body.filter ? page.answers.plan : page.answers.lane }
+              : path === '/api/read' && page.answers[body.ask];
+          } };
         class PageForm {
           constructor(form) { this.values = page.values || {}; void form; }
           get(name) { return this.values[name] ?? ''; }
@@ -220,7 +250,11 @@ enum ScriptPage {
             body: options.body ? JSON.parse(options.body) : undefined };
           page.calls.push(call);
           if (page.isHolding && path !== '/api/events')
-            await new Promise(go => page.holds.push(go));
+            await new Promise((go, fail) => {
+              page.holds.push(go);
+              if (options.signal)
+                options.signal.addEventListener('abort', () => fail(options.signal.reason));
+            });
           const given = page.answer(path, call.body, call);
           if (given && given.status) return respond(given.status, given);
           if (path === '/api/session') return respond(200, page.session);
@@ -233,12 +267,19 @@ enum ScriptPage {
             } };
             return new Response(new ReadableStream(source), { status: 200 });
           }
-          if (path === '/api/read') return respond(200, { exit: 0, data: given, talk: '' });
+          if (path === '/api/read') return respond(200, { exit: 0, data: given, talk: '',
+            ageMilliseconds: page.age });
           return respond(200, given);
         }
+        const PageSignal = { timeout(wait) {
+          const ender = new AbortController();
+          setTimer(() => ender.abort(new DOMException('too long', 'TimeoutError')), wait);
+          return ender.signal;
+        } };
         const context = require('vm').createContext({ Node, document, window, location, history,
           sessionStorage, page, Date: PageDate, FormData: PageForm, fetch: pageFetch, Intl,
           setTimeout: (call, wait) => setTimer(call, wait), AbortController, TextDecoderStream,
+          AbortSignal: PageSignal,
           setInterval: (call, wait) => setTimer(call, wait, wait), URLSearchParams, Blob, URL,
           clearTimeout: number => { timers = timers.filter(timer => timer.number !== number); },
           console: { error: error => page.faults.push(String(error)) } });

@@ -96,8 +96,12 @@ extension ConsoleScript {
 
         // One reading at a time; while an act is under way, one a second.
         function readActs() {
-          app.actsReading ??= readActsOnce().finally(() => { app.actsReading = null; });
-          return app.actsReading;
+          if (app.actsReading) return app.actsReading;
+          const reading = readActsOnce().finally(() => {
+            if (app.actsReading === reading) app.actsReading = null;
+          });
+          app.actsReading = reading;
+          return reading;
         }
         async function readActsOnce() {
           clearTimeout(app.actsTimer);
@@ -111,10 +115,11 @@ extension ConsoleScript {
           try {
             await call('/api/acts/stop', { act: Number(data.number) });
             app.stopFault = null;
-            await readActs();
           } catch (error) {
             app.stopFault = { number: Number(data.number), message: error.message };
           }
+          // Where they cannot be read now, the next event reads them.
+          await readActs().catch(() => {});
           draw();
         };
         const exits = { 0: 'done', 3: 'nothing was to be done', 4: 'partly done',

@@ -126,10 +126,10 @@ extension ConsoleScript {
                 : 'Not known: no report answers.'),
             el('h2', null, 'Told to Apple in the last hour'),
             reported.length ? table([{ title: 'App' }, { title: 'Reports', n: true }],
-              reported.reported.map(one => [one.appAppleId + ' ' + one.environment,
+              reported.map(one => [one.appAppleId + ' ' + one.environment,
                 number(one.count)]), 'Reports of the last hour')
-              : el('p', { class: 'dim' }, snap.reported && snap.clusterId && !kafkaTroubles().length
-                ? 'Nothing.' : 'Not known: Kafka could not be read.'),
+              : el('p', { class: 'dim' }, snap.reported ? 'Nothing.'
+                : 'Not known: Kafka could not be read.'),
           ];
         } };
 

@@ -13,36 +13,40 @@ extension ConsoleScript {
         }
         // Names of groups whose dead letters have no code, or each another: no filter finds these.
         const notCodes = ['unknown', 'other', '(none)'];
-        function addressOf(filter) {
-          const query = new URLSearchParams();
-          for (const [name, values] of Object.entries(filter))
-            for (const value of [values].flat())
-              if (value && !(name === 'code' && notCodes.includes(value))) query.append(name, value);
-          return '/dead-letters?' + query;
+        const hasCode = group => Boolean(group.code) && !notCodes.includes(group.code);
+        const isFound = group => Boolean(group.fingerprint) || hasCode(group);
+        // No link where it would show the whole stage: a plan made there would be for all of it.
+        function groupLink(group) {
+          const name = group.code || '(none)';
+          if (!isFound(group)) return name;
+          const query = new URLSearchParams({ stage: group.stage });
+          if (hasCode(group)) query.append('code', group.code);
+          if (group.fingerprint) query.append('fingerprint', group.fingerprint);
+          return el('a', { href: '/dead-letters?' + query }, name);
         }
 
+        // Kinds, apps and deadlines take a look at every dead letter: where there are many, on request.
+        const groupsCountMax = 50000;
+        function areGroupsCheap() {
+          return Boolean(app.snap) && app.snap.areDeadLettersAll
+            && app.snap.deadLetterTotal <= groupsCountMax;
+        }
         function groupTable() {
           const snap = app.snap;
-          // Kinds, apps and deadlines take a look at every dead letter: where there are many, on request.
-          const isRead = app.cache.groups || (snap && snap.areDeadLettersAll
-            && snap.deadLetterTotal <= 50000);
+          const isRead = app.cache.groups || areGroupsCheap();
           const entry = isRead ? load('groups', { ask: 'groups' }) : {};
-          const isKnown = snap && snap.clusterId && typeof snap.deadLetterTotal === 'number'
-            && (snap.deadLetterTotal > 0 || !kafkaTroubles().length);
+          const isKnown = snap && snap.deadLetterTotal !== null;
           const read = entry.data ? entry.data.groups : [];
           const counted = snap ? snap.deadLetters : [];
           const rows = read.length ? read.map(group => [
-            el('a', { href: addressOf({ stage: group.stage, code: group.code,
-              fingerprint: group.fingerprint }) }, group.code),
+            groupLink(group),
             number(group.count), when(group.firstFailedAt), when(group.lastFailedAt),
             group.nearestDeadline ? when(group.nearestDeadline) : '–',
             group.apps.slice(0, 3).map(one => one.appAppleId + ' (' + number(one.count) + ')')
               .join(', ') + (group.apps.length > 3 ? ' …' : '') || '–',
             el('span', null, group.message, ' ', el('span', { class: 'dim mono' },
               group.fingerprint)),
-          ]) : counted.map(group => [
-            el('a', { href: addressOf({ stage: group.stage, code: group.code }) }, group.code),
-            number(group.count), when(group.newest)]);
+          ]) : counted.map(group => [groupLink(group), number(group.count), when(group.newest)]);
           const columns = read.length ? [{ title: 'Code' }, { title: 'Dead letters', n: true },
             { title: 'First' }, { title: 'Last' }, { title: 'Due at Apple' }, { title: 'Apps' },
             { title: 'Message and kind' }]
@@ -57,6 +61,8 @@ extension ConsoleScript {
               el('button', { 'data-act': 'groups' }, isRead ? 'Read again'
                 : 'Read kinds, apps and deadlines')),
             loading(entry, 'kinds, apps and deadlines of every open dead letter'),
+            (read.length ? read : counted).every(isFound) || el('p', { class: 'dim' },
+              'A group without a link has no code that a filter finds. Its kinds, once read, have links.'),
             rows.length > 0 ? table(columns, rows, 'Groups')
               : !entry.isLoading && !entry.error && isKnown && snap.areDeadLettersAll
                 && snap.deadLetterTotal === 0 && el('p', { class: 'ok' }, 'No dead letter is open.'),
@@ -131,8 +137,7 @@ extension ConsoleScript {
           const entry = load(name, { ask: 'dead-letter', id: position, reveal: isShown });
           const record = entry.data && entry.data.deadLetters && entry.data.deadLetters[0];
           const head = [el('p', { class: 'crumbs' }, el('a', { href: '/dead-letters' }, 'Dead letters'),
-            record ? [' / ', el('a', { href: addressOf({ stage: record.stage, code: record.code,
-              fingerprint: record.fingerprint }) }, record.code)] : ''),
+            record ? [' / ', groupLink(record)] : ''),
           el('h1', null, 'Dead letter ', el('span', { class: 'mono' }, position)),
           asOf(name, entry), loading(entry, 'the dead letter')];
           if (!record) return head;

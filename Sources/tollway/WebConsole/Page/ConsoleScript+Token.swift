@@ -26,9 +26,9 @@ extension ConsoleScript {
             app.search = { isLoading: true };
             draw();
             try {
-              const found = await ask({ ask: 'token', id });
+              const { data: found, at } = await ask({ ask: 'token', id });
               const name = 'token ' + found.externalPurchaseId;
-              app.cache[name] = { data: found, at: Date.now() };
+              app.cache[name] = { data: found, at };
               app.search = null;
               go('/token/' + encodeURIComponent(found.externalPurchaseId), name);
             } catch (error) {

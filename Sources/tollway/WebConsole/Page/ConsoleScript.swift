@@ -95,7 +95,8 @@ enum ConsoleScript {
             [el('dt', null, name), el('dd', { class: kind }, value)]));
         }
 
-        // Requests.
+        // Requests. A question may take minutes; what has no body is answered at once.
+        const answerMilliseconds = 10000;
         async function call(path, body, isAgain) {
           const headers = { Accept: 'application/json' };
           const key = sessionStorage.getItem('key');
@@ -107,10 +108,12 @@ enum ConsoleScript {
           if (key) headers.Authorization = 'Bearer ' + key;
           if (app.session) headers['X-Tollway-Session'] = app.session.session;
           if (body) headers['Content-Type'] = 'application/json';
-          let response;
+          let response, text;
           try {
             response = await fetch(path, { method: body ? 'POST' : 'GET', headers,
-              body: body ? JSON.stringify(body) : undefined, cache: 'no-store' });
+              body: body ? JSON.stringify(body) : undefined, cache: 'no-store',
+              signal: body ? undefined : AbortSignal.timeout(answerMilliseconds) });
+            text = await response.text();
           } catch (error) {
             throw new Error('The console does not answer: is it still running?');
           }
@@ -120,7 +123,7 @@ enum ConsoleScript {
             app.session = await call('/api/session');
             return call(path, body, true);
           }
-          const answer = await response.json();
+          const answer = JSON.parse(text);
           if (!response.ok) {
             const fault = new Error(answer.detail || 'HTTP ' + response.status);
             fault.status = response.status;
@@ -128,10 +131,12 @@ enum ConsoleScript {
           }
           return answer;
         }
-        // What a command came to, or why it came to nothing.
+        // What a command came to, and when it began: one that ran already may answer, too.
         async function ask(question) {
-          return outcome(await call('/api/read', question));
+          const answer = await call('/api/read', question);
+          return { data: outcome(answer), at: Date.now() - (answer.ageMilliseconds || 0) };
         }
+        // What a command came to, or why it came to nothing.
         function outcome(answer) {
           if (answer.isTimedOut) throw new Error('it took too long and was ended');
           const fault = answer.data && answer.data.error;
@@ -168,7 +173,7 @@ enum ConsoleScript {
           const entry = { data: known && known.data, isLoading: true, at: known && known.at,
             since: Date.now() };
           app.cache[name] = entry;
-          ask(question).then(data => { entry.data = data; entry.at = Date.now();
+          ask(question).then(({ data, at }) => { entry.data = data; entry.at = at;
             entry.error = null; entry.exit = 0; }, error => { entry.error = error.message;
             entry.exit = error.exit; entry.failedAt = Date.now(); })
             .finally(() => { entry.isLoading = false; draw(); });
@@ -179,12 +184,13 @@ enum ConsoleScript {
           if (entry && !entry.isLoading) entry.isOld = true;
           draw();
         };
-        // Who comes to a view sees what is true now. An account reads all tokens: its answer stays,
-        // with its time beside it; no error does.
+        // Who comes to a view sees what is true now. An account reads all tokens, and groups every
+        // dead letter: what came of these stays, with its time beside it.
         function forgetAnswers(fresh) {
+          if (app.search && !app.search.isLoading) app.search = null;
           for (const [name, entry] of Object.entries(app.cache))
-            if (!entry.isLoading && name !== fresh && (entry.error || !name.startsWith('account ')))
-              entry.isOld = true;
+            if (!entry.isLoading && name !== fresh && !name.startsWith('account ')
+              && (name !== 'groups' || areGroupsCheap())) entry.isOld = true;
         }
         // Since when an answer is known or an error stands, and a button that asks again.
         function asOf(name, entry, text) {
@@ -342,6 +348,8 @@ enum ConsoleScript {
                 app.session = await call('/api/session');
                 app.isLost = false;
                 draw();
+                // What the lost connection still owes is not waited for.
+                app.actsReading = null;
                 await readActs();
               }
               await listen();
