@@ -34,6 +34,21 @@ extension PurchasesStage {
         book.put(record, at: place)
     }
 
+    /// A retracted start leaves its subscription with its item: without that it would be one that was refused.
+    func forgetStart(_ place: BookPlace, _ book: inout Book) throws(StoreFault) {
+        guard place.key.kind == .item, let item = try book.item(place), item.isRetracted,
+            let sale = item.sale, sale.subscriptionEvent == .start, let id = sale.subscriptionID
+        else {
+            return
+        }
+        let subscription = place.at(place.key.subscription(id))
+        guard var record = try book.subscription(subscription) else {
+            return
+        }
+        record.starts.removeAll { $0.name == sale.lineItemID }
+        book.put(record, at: subscription)
+    }
+
     /// The newest start of a subscription that is not after an event of it, and is not retracted.
     ///
     /// Where there is none, the newest retracted one, and else the newest of all. Of those of one date one

@@ -278,6 +278,44 @@ import TokenDomain
         #expect(bench.deadLetters().map(\.code) == ["purchases.rejected", "purchases.rejected"])
     }
 
+    /// Nothing refers to it, so it is forgotten long before the other one.
+    @Test(arguments: [true, false])
+    func `has renewals refer to no retracted one, also after that is forgotten`(
+        isOwed: Bool
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(6)
+        let token = { bench.token("t", from: Self.zero + .days(-1), days: 900, customer: anna) }
+        if isOwed {
+            token()
+        }
+        bench.sale(period("wrong", .start, day: 5, bench))
+        try bench.pass(.hours(25))
+        bench.sale(bench.change("wrong", anna, .retract))
+        try bench.settle()
+        if !isOwed {
+            token()
+        }
+        bench.sale(period("right", .start, day: 0, bench))
+        try bench.settle()
+        for month in 1...15 as ClosedRange<Int64> {
+            bench.clock.now = Self.zero + .days(30 * month + 1)
+            bench.sale(period("renewal \(month)", .renewal, day: 30 * month, bench))
+            try bench.settle()
+        }
+        // Nothing is forgotten for a day after a leap of time.
+        for hour in 1...3 {
+            bench.sale(bench.buy("buy \(hour)", anna))
+            try bench.pass(.hours(20))
+        }
+        bench.sale(period("renewal 16", .renewal, day: 453, bench))
+        try bench.settle()
+        #expect(try bench.records().allSatisfy { !$0.contains(#""lineItemId":"wrong""#) })
+        #expect(bench.apple.held("renewal 16")?.reference == "right")
+    }
+
     @Test func `counts no paid days of what was corrected before it was owed`() throws {
         let bench = PurchasesBench()
         bench.launch()
