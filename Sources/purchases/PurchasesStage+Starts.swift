@@ -52,15 +52,17 @@ extension PurchasesStage {
     /// The newest start of a subscription that is not after an event of it, and is not retracted.
     ///
     /// Where there is none, the newest retracted one, and else the newest of all. Of those of one date one
-    /// that was not refused comes first.
+    /// that was not refused comes first. None is the event itself, which may have the name of one that was
+    /// refused.
     func start(
         of sale: PurchaseEvent,
         _ subscription: BookPlace,
         _ event: BookedEvent,
         _ book: inout Book
     ) throws(StoreFault) -> String? {
-        guard let record = try book.subscription(subscription), let newest = record.starts.first,
-            let date = sale.creationDate
+        let id = sale.lineItemID
+        guard let record = try book.subscription(subscription),
+            let newest = record.starts.first(where: { $0.name != id }), let date = sale.creationDate
         else {
             return nil
         }
@@ -70,7 +72,7 @@ extension PurchasesStage {
         var found: (name: String, order: Order)?
         var retracted: (name: String, order: Order)?
         var undated: String?
-        for start in record.starts {
+        for start in record.starts where start.name != id {
             let place = subscription.at(subscription.key.sibling(start.name))
             let item = try book.item(place)
             guard let own = start.date ?? item?.sale?.creationDate else {

@@ -359,4 +359,23 @@ import TokenDomain
         try bench.settle()
         #expect(["right", "renewal"].map { bench.apple.held($0)?.days } == [0, 30])
     }
+
+    /// It would wait for itself.
+    @Test func `never has a renewal refer to its own name`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.clock.now = Self.zero + .days(40)
+        bench.token("t", from: Self.zero + .days(-2), customer: bench.customer(1))
+        refuse(["name"], bench)
+        bench.sale(period("name", .start, day: 0, bench))
+        try bench.settle()
+        bench.script = { _, _ in nil }
+        bench.sale(period("name", .renewal, day: 30, bench))
+        try bench.pass(.days(31))
+        #expect(
+            bench.deadLetters().map(\.code) == [
+                "purchases.rejected", "purchases.reference_unknown",
+            ]
+        )
+    }
 }
