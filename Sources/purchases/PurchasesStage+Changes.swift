@@ -70,7 +70,7 @@ extension PurchasesStage {
         now: Timestamp
     ) -> Decision {
         guard let change, change.kind == .restate else {
-            item.reopensUntil = nil
+            item.reopensUntil = BookedItem.never
             return .notOwed("retracted")
         }
         do throws(PurchaseFault) {

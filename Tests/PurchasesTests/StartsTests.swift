@@ -360,6 +360,22 @@ import TokenDomain
         #expect(["right", "renewal"].map { bench.apple.held($0)?.days } == [0, 30])
     }
 
+    /// Earlier versions wrote no time into what is not owed once that was over.
+    @Test(arguments: [("", false), (#""reopensUntil":5,"#, false), (#""reopensUntil":0,"#, true)])
+    func `tells a retracted one from one that is past reopening`(
+        member: String,
+        isRetracted: Bool
+    ) throws {
+        let text = #"{"standing":"notOwed",\#(member)"wait":{"for":"idle"},"touchedAt":9}"#
+        let key = BookKey.item(
+            "a",
+            of: PurchaseKey("c"),
+            Lane(appAppleID: 1, environment: .production)
+        )
+        let item = try BookedItem(reading: Array(text.utf8), key: key)
+        #expect(item.isRetracted == isRetracted)
+    }
+
     /// It would wait for itself.
     @Test func `never has a renewal refer to its own name`() throws {
         let bench = PurchasesBench()
