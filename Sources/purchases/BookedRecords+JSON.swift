@@ -86,15 +86,24 @@ extension BookedSubscription {
         var record = BookedSubscription(touchedAt: Timestamp(milliseconds: 0))
         record.paid = nil
         record.countsArrivals = false
+        var newest: String?
+        var newestDate: Timestamp?
+        var others: [String] = []
+        var otherDates: [Timestamp] = []
         var before: Int64?
         var last: PaidService.Period?
         var forgotten: Int64?
         var touchedAt: Timestamp?
         try JSONScanner.scanObject(value.span) { (key, scanner) throws(WireFault) in
             switch key {
-            case "startLineItemId": try scanner.fill(&record.startLineItemID)
-            case "startDate": try scanner.fill(&record.startDate)
-            case "otherStarts": record.otherStarts = try scanner.texts()
+            case "startLineItemId": try scanner.fill(&newest)
+            case "startDate": try scanner.fill(&newestDate)
+            case "otherStarts": others = try scanner.texts()
+            case "otherStartDates":
+                try scanner.beginArray()
+                while try scanner.nextElement() {
+                    otherDates.append(Timestamp(milliseconds: try scanner.integer()))
+                }
             case "paidBefore": try scanner.fill(&before)
             case "last":
                 var parts: [Int64] = []
@@ -113,6 +122,12 @@ extension BookedSubscription {
             default: try scanner.skip()
             }
         }
+        if let newest {
+            record.starts = [Start(name: newest, date: newestDate)]
+        }
+        record.starts += others.enumerated().map { index, name in
+            Start(name: name, date: otherDates.indices.contains(index) ? otherDates[index] : nil)
+        }
         record.forgotten = Milliseconds(forgotten ?? 0)
         record.paid = before.map { PaidService(before: Milliseconds($0), last: last) }
         record.touchedAt = try JSONScanner.require(touchedAt, "touchedAt")
@@ -122,9 +137,19 @@ extension BookedSubscription {
     func write(to bytes: inout [UInt8]) {
         JSONWriter.append(to: &bytes) { writer in
             writer.beginObject()
-            writer.field("startLineItemId", startLineItemID)
-            writer.field("startDate", startDate?.milliseconds)
-            writer.texts("otherStarts", otherStarts)
+            writer.field("startLineItemId", starts.first?.name)
+            writer.field("startDate", starts.first?.date?.milliseconds)
+            writer.texts("otherStarts", starts.dropFirst().map(\.name))
+            // Those without a date are the last.
+            let dates = starts.dropFirst().prefix { $0.date != nil }.compactMap(\.date)
+            if !dates.isEmpty {
+                writer.name("otherStartDates")
+                writer.beginArray()
+                for date in dates {
+                    writer.integer(date.milliseconds)
+                }
+                writer.endArray()
+            }
             writer.field("paidBefore", paid?.before.count)
             if let last = paid?.last {
                 writer.name("last")

@@ -52,12 +52,16 @@ struct BookedCustomer: Equatable {
 
 /// What the book knows of a subscription.
 struct BookedSubscription: Equatable {
-    /// The line item of its newest start.
-    var startLineItemID: String?
-    var startDate: Timestamp?
-    /// Those of its other starts, the last that came first: a customer comes back, or one was retracted and
-    /// another sent in its place.
-    var otherStarts: [String] = []
+    struct Start: Equatable {
+        /// Its line item.
+        var name: String
+        /// Nil where an earlier version, which kept that of the newest one alone, put it there.
+        var date: Timestamp?
+    }
+
+    /// Its starts, the newest one first: a customer comes back, or one was retracted or refused and another
+    /// sent in its place.
+    var starts: [Start] = []
     /// Nil where it must be counted anew from the items.
     var paid: PaidService? = PaidService()
     /// Paid for in periods whose items were forgotten: what a count from the items begins with.
@@ -71,35 +75,18 @@ struct BookedSubscription: Equatable {
     var wakesFrom: [UInt8]?
     var touchedAt: Timestamp
 
-    /// More are forgotten.
-    private static let otherStartCountMax = 16
+    /// Of more the oldest are forgotten.
+    private static let startCountMax = 17
 
     init(touchedAt: Timestamp) {
         self.touchedAt = touchedAt
     }
 
-    /// The line items of its starts, the newest one first.
-    var starts: [String] { (startLineItemID.map { [$0] } ?? []) + otherStarts }
-
-    /// Keeps these of its starts, which are in the order of ``starts``.
-    mutating func keep(starts kept: [(name: String, date: Timestamp)]) {
-        (startLineItemID, startDate, otherStarts) = (nil, nil, [])
-        for start in kept.reversed() {
-            note(start: start.name, at: start.date)
-        }
-    }
-
-    mutating func note(start name: String, at date: Timestamp?) {
-        otherStarts.removeAll { $0 == name }
-        var other = name
-        if startDate.map({ $0 <= date ?? $0 }) ?? true {
-            other = startLineItemID ?? name
-            (startLineItemID, startDate) = (name, date)
-        }
-        if other != startLineItemID {
-            otherStarts.insert(other, at: 0)
-            otherStarts = Array(otherStarts.prefix(Self.otherStartCountMax))
-        }
+    mutating func note(start name: String, at date: Timestamp) {
+        starts.removeAll { $0.name == name }
+        let index = starts.firstIndex { $0.date.map { $0 <= date } ?? true } ?? starts.endIndex
+        starts.insert(Start(name: name, date: date), at: index)
+        starts = Array(starts.prefix(Self.startCountMax))
     }
 }
 

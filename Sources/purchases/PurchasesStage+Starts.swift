@@ -10,62 +10,99 @@ extension PurchasesStage {
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) {
-        guard sale.subscriptionEvent == .start, let id = sale.subscriptionID else {
+        guard sale.subscriptionEvent == .start, let id = sale.subscriptionID,
+            let date = sale.creationDate
+        else {
             return
         }
         let key = place.key.subscription(id)
         let place = place.at(key)
         var record = try book.subscription(place) ?? BookedSubscription(touchedAt: now)
-        var others: [(name: String, date: Timestamp)] = []
-        for name in record.starts where name != sale.lineItemID {
-            let other = place.at(key.sibling(name))
+        for start in record.starts where start.name != sale.lineItemID {
+            let other = place.at(key.sibling(start.name))
             // What waits for another start may refer to this one.
             try book.wake(other)
-            if let date = try book.item(other)?.sale?.creationDate {
-                others.append((name, date))
+            // It takes the place of a refused one of its date or of a later one. A refused one of an
+            // earlier date began an earlier life of the subscription, whose events wait for it.
+            if let refused = start.date, date <= refused, try book.item(other)?.sale == nil {
+                record.starts.removeAll { $0 == start }
             }
         }
-        // What was refused may have been sent again as this one. Until another start came, what refers to
-        // the subscription waited for its replay.
-        record.keep(starts: others)
-        record.note(start: sale.lineItemID, at: sale.creationDate)
+        record.note(start: sale.lineItemID, at: date)
         record.touchedAt = now
         try book.wake(place)
         book.put(record, at: place)
     }
 
+    /// A retracted start leaves its subscription with its item: without that it would be one that was refused.
+    func forgetStart(_ place: BookPlace, _ book: inout Book) throws(StoreFault) {
+        guard place.key.kind == .item, let item = try book.item(place), item.isRetracted,
+            let sale = item.sale, sale.subscriptionEvent == .start, let id = sale.subscriptionID
+        else {
+            return
+        }
+        let subscription = place.at(place.key.subscription(id))
+        guard var record = try book.subscription(subscription) else {
+            return
+        }
+        record.starts.removeAll { $0.name == sale.lineItemID }
+        book.put(record, at: subscription)
+    }
+
     /// The newest start of a subscription that is not after an event of it, and is not retracted.
     ///
-    /// Where there is none, the newest retracted one, and else the newest of all.
+    /// Where there is none, the newest retracted one, and else the newest of all. Of those of one date one
+    /// that was not refused comes first. None is the event itself, which may have the name of one that was
+    /// refused.
     func start(
         of sale: PurchaseEvent,
         _ subscription: BookPlace,
         _ event: BookedEvent,
         _ book: inout Book
     ) throws(StoreFault) -> String? {
+        let id = sale.lineItemID
         guard let record = try book.subscription(subscription),
-            let newest = record.startLineItemID, let date = sale.creationDate
+            let newest = record.starts.first(where: { $0.name != id }), let date = sale.creationDate
         else {
             return nil
         }
-        var found: (name: String, date: Timestamp)?
-        var retracted: (name: String, date: Timestamp)?
-        for name in record.otherStarts.isEmpty ? [] : record.starts {
-            let place = subscription.at(subscription.key.sibling(name))
+        guard record.starts.count > 1 else {
+            return newest.name
+        }
+        var found: (name: String, order: Order)?
+        var retracted: (name: String, order: Order)?
+        var undated: String?
+        for start in record.starts where start.name != id {
+            let place = subscription.at(subscription.key.sibling(start.name))
             let item = try book.item(place)
-            let own = item?.sale?.creationDate ?? (name == newest ? record.startDate : nil)
-            guard let own, own <= date, found.map({ $0.date < own }) ?? true else {
+            guard let own = start.date ?? item?.sale?.creationDate else {
+                undated = undated ?? start.name
+                continue
+            }
+            let order = Order(date: own, isRefused: item?.sale == nil)
+            guard own <= date, found.map({ $0.order < order }) ?? true else {
                 continue
             }
             // What comes before the event may make it live again.
             if let item, item.isRetracted, try !isChanging(item, place, before: event, &book) {
-                if retracted.map({ $0.date < own }) ?? true {
-                    retracted = (name, own)
+                if retracted.map({ $0.order < order }) ?? true {
+                    retracted = (start.name, order)
                 }
                 continue
             }
-            found = (name, own)
+            found = (start.name, order)
         }
-        return found?.name ?? retracted?.name ?? newest
+        return found?.name ?? retracted?.name ?? undated ?? newest.name
+    }
+}
+
+/// Which of two starts a later event refers to: the greater one.
+private struct Order: Comparable {
+    var date: Timestamp
+    /// Or forgotten.
+    var isRefused: Bool
+
+    static func < (one: Order, other: Order) -> Bool {
+        one.date == other.date ? one.isRefused && !other.isRefused : one.date < other.date
     }
 }

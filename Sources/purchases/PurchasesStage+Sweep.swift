@@ -318,6 +318,7 @@ extension PurchasesStage {
                 try touch(place, &book, now: now)
             } else {
                 try keepPaid(of: place, &book, state)
+                try forgetStart(place, &book)
                 try book.forget(place)
             }
         }

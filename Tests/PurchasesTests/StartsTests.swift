@@ -176,6 +176,146 @@ import TokenDomain
         #expect(bench.apple.held("renewal")?.reference == "second")
     }
 
+    /// Starts whose first report Apple refuses, until the test takes that back.
+    private func refuse(_ names: Set<String>, _ bench: PurchasesBench) {
+        bench.script = { _, ids in
+            let refused = ids.filter { names.contains($0) }
+            return refused.isEmpty
+                ? nil
+                : refused.map { AppleError(code: 4, fieldName: "taxCountry", lineItemID: $0) }
+        }
+    }
+
+    /// When the start of the next life comes.
+    enum NextLife: CaseIterable {
+        case afterRenewal, beforeRefusal
+    }
+
+    /// The customer was here before, and came back: the renewal is of the life between.
+    @Test(arguments: NextLife.allCases)
+    func `has renewals wait for a refused one, whatever came before it and after it`(
+        next: NextLife
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.clock.now = Self.zero + .days(205)
+        bench.token("t", from: Self.zero, customer: bench.customer(1))
+        bench.sale(period("first", .start, day: 0, bench))
+        try bench.settle()
+        refuse(["second"], bench)
+        bench.sale(period("second", .start, day: 100, bench))
+        let third = period("third", .start, day: 200, bench)
+        let renewal = period("renewal", .renewal, day: 130, bench)
+        switch next {
+        case .afterRenewal:
+            try bench.settle()
+            bench.sale(renewal)
+            try bench.settle()
+            bench.sale(third)
+        case .beforeRefusal:
+            try bench.settleAlone()
+            bench.sale(third)
+            try bench.settleAlone()
+            bench.sale(renewal)
+        }
+        try bench.settle()
+        #expect(bench.apple.held("third") != nil)
+        #expect(bench.apple.held("renewal") == nil)
+        bench.script = { _, _ in nil }
+        bench.sale(period("second", .start, day: 100, bench))
+        bench.sale(period("last", .renewal, day: 201, bench))
+        try bench.settle()
+        #expect(bench.apple.held("renewal")?.reference == "second")
+        #expect(bench.apple.held("last")?.reference == "third")
+        #expect(bench.deadLetters().map(\.code) == ["purchases.rejected"])
+    }
+
+    /// The start of a later life is younger than the renewal.
+    @Test(arguments: [true, false])
+    func `has renewals of the first life wait for its refused start`(isOwed: Bool) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        refuse(["first"], bench)
+        bench.clock.now = Self.zero + .days(7)
+        let token = { bench.token("t", customer: bench.customer(1)) }
+        if isOwed {
+            token()
+        }
+        bench.sale(period("first", .start, day: 0, bench))
+        bench.sale(period("renewal", .renewal, day: 7, bench))
+        try bench.pass(.hours(25))
+        if !isOwed {
+            #expect(try bench.words() == ["first not_owed", "renewal not_owed"])
+            token()
+            try bench.settle()
+        }
+        bench.clock.now = Self.zero + .days(20)
+        bench.sale(period("second", .start, day: 20, bench))
+        try bench.settle()
+        #expect(bench.apple.held("second") != nil)
+        #expect(bench.deadLetters().map(\.code) == ["purchases.rejected"])
+        bench.script = { _, _ in nil }
+        bench.sale(period("first", .start, day: 0, bench))
+        try bench.settle()
+        #expect(bench.apple.held("renewal")?.reference == "first")
+        #expect(bench.deadLetters().count == 1)
+    }
+
+    /// Apple refuses it again under the name that is taken.
+    @Test func `has renewals refer to the one that took its place after its replay`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.clock.now = Self.zero + .days(40)
+        bench.token("t", from: Self.zero + .days(-2), customer: bench.customer(1))
+        refuse(["taken"], bench)
+        for name in ["taken", "other", "taken"] {
+            bench.sale(period(name, .start, day: 0, bench))
+            try bench.settle()
+        }
+        bench.sale(period("renewal", .renewal, day: 30, bench))
+        try bench.settle()
+        #expect(bench.apple.held("renewal")?.reference == "other")
+        #expect(bench.deadLetters().map(\.code) == ["purchases.rejected", "purchases.rejected"])
+    }
+
+    /// Nothing refers to it, so it is forgotten long before the other one.
+    @Test(arguments: [true, false])
+    func `has renewals refer to no retracted one, also after that is forgotten`(
+        isOwed: Bool
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(6)
+        let token = { bench.token("t", from: Self.zero + .days(-1), days: 900, customer: anna) }
+        if isOwed {
+            token()
+        }
+        bench.sale(period("wrong", .start, day: 5, bench))
+        try bench.pass(.hours(25))
+        bench.sale(bench.change("wrong", anna, .retract))
+        try bench.settle()
+        if !isOwed {
+            token()
+        }
+        bench.sale(period("right", .start, day: 0, bench))
+        try bench.settle()
+        for month in 1...15 as ClosedRange<Int64> {
+            bench.clock.now = Self.zero + .days(30 * month + 1)
+            bench.sale(period("renewal \(month)", .renewal, day: 30 * month, bench))
+            try bench.settle()
+        }
+        // Nothing is forgotten for a day after a leap of time.
+        for hour in 1...3 {
+            bench.sale(bench.buy("buy \(hour)", anna))
+            try bench.pass(.hours(20))
+        }
+        bench.sale(period("renewal 16", .renewal, day: 453, bench))
+        try bench.settle()
+        #expect(try bench.records().allSatisfy { !$0.contains(#""lineItemId":"wrong""#) })
+        #expect(bench.apple.held("renewal 16")?.reference == "right")
+    }
+
     @Test func `counts no paid days of what was corrected before it was owed`() throws {
         let bench = PurchasesBench()
         bench.launch()
@@ -218,5 +358,24 @@ import TokenDomain
         bench.sale(period("renewal", .renewal, day: 39, bench))
         try bench.settle()
         #expect(["right", "renewal"].map { bench.apple.held($0)?.days } == [0, 30])
+    }
+
+    /// It would wait for itself.
+    @Test func `never has a renewal refer to its own name`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.clock.now = Self.zero + .days(40)
+        bench.token("t", from: Self.zero + .days(-2), customer: bench.customer(1))
+        refuse(["name"], bench)
+        bench.sale(period("name", .start, day: 0, bench))
+        try bench.settle()
+        bench.script = { _, _ in nil }
+        bench.sale(period("name", .renewal, day: 30, bench))
+        try bench.pass(.days(31))
+        #expect(
+            bench.deadLetters().map(\.code) == [
+                "purchases.rejected", "purchases.reference_unknown",
+            ]
+        )
     }
 }

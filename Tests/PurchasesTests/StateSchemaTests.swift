@@ -60,6 +60,23 @@ import TokenDomain
         }
     }
 
+    /// They came in no order; an earlier version kept no dates but that of the newest one.
+    @Test func `keeps the dates of the starts of a subscription`() throws {
+        var known = BookedSubscription(touchedAt: PurchasesBench.start)
+        for day in [5, 9, 0, 7] as [Int64] {
+            known.note(start: "day \(day)", at: PurchasesBench.start + .days(day))
+        }
+        #expect(known.starts.map(\.name) == ["day 9", "day 7", "day 5", "day 0"])
+        known.starts.append(BookedSubscription.Start(name: "old"))
+        var value: [UInt8] = []
+        known.write(to: &value)
+        #expect(try BookedSubscription(reading: value) == known)
+        let old = #"{"startLineItemId":"b","startDate":7,"otherStarts":["a"],"touchedAt":9}"#
+        let starts = try BookedSubscription(reading: Array(old.utf8)).starts
+        #expect(starts.map(\.name) == ["b", "a"])
+        #expect(starts.map(\.date) == [Timestamp(milliseconds: 7), nil])
+    }
+
     @Test func `accepts every record of its changelog`() throws {
         var subscription = BookedSubscription(touchedAt: PurchasesBench.start)
         subscription.forgotten = .days(30)
@@ -75,7 +92,7 @@ import TokenDomain
         }
         #expect(records.contains { $0.contains(#""refused":true"#) })
         #expect(records.contains { $0.contains(#""startLineItemId""#) })
-        #expect(records.contains { $0.contains(#""otherStarts":["s1"]"#) })
+        #expect(records.contains { $0.contains(#""otherStarts":["s1"],"otherStartDates":["#) })
         let cases = records.enumerated().map { index, record in
             #"{"name":"record \#(index)","schema":"purchases.state.v1","isValid":true,"#
                 + #""document":\#(record)}"#
