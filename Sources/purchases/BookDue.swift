@@ -18,7 +18,7 @@ enum BookDue {
         /// record + item: waits for the record. record + mark + item: for its turn in the net
         /// calculation of a buy; one look finds both.
         case reference = 0x72  // r
-        /// subscription + start + item: a period, live or under way.
+        /// subscription + start + item: a period, live, under way or not owed.
         case period = 0x73  // s
         /// purchase key + lane + item: waits for a token.
         case token = 0x74  // t
@@ -335,12 +335,14 @@ enum BookDue {
         return key.sibling(id)
     }
 
-    /// The period of a subscription that Apple has, or may soon have.
+    /// The period of a subscription that Apple has or may soon have, or that is not owed.
     static func period(
         of item: BookedItem
     ) -> (PurchaseEvent, PaidService.Period)? {
-        let isThere = item.live.map { !$0.isRetracted } ?? (item.flight != nil)
-        guard isThere, let sale = item.sale, let period = PaidService.Period(of: sale) else {
+        let isThere = item.live != nil || item.flight != nil || item.standing == .notOwed
+        guard isThere, !item.isRetracted, let sale = item.sale,
+            let period = PaidService.Period(of: sale)
+        else {
             return nil
         }
         return (sale, period)

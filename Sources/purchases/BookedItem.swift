@@ -65,6 +65,9 @@ struct BookedItem: Equatable {
         var isRetraction: Bool
     }
 
+    /// Before any sale.
+    static let never = Timestamp(milliseconds: 0)
+
     var standing = Standing.unknown
     /// Normalized; nil while unknown.
     @Boxed var sale: PurchaseEvent?
@@ -78,7 +81,9 @@ struct BookedItem: Equatable {
     @Boxed var live: Live?
     /// The item that it points at: the buy of a refund, the start of a subscription's later event.
     var parent: String?
-    /// Of what is not owed: until when a token reopens it, or reopened it; nil where it was retracted.
+    /// Of what is not owed: until when a token reopens it, or reopened it; ``never`` where it was retracted.
+    ///
+    /// Nil where an earlier version found that time over.
     var reopensUntil: Timestamp?
     /// How often Apple accepted it.
     var revision = 0
@@ -118,7 +123,7 @@ struct BookedItem: Equatable {
 
     /// Apple has its retraction, or was never told of it.
     var isRetracted: Bool {
-        live?.isRetracted ?? (standing == .notOwed && reopensUntil == nil)
+        live?.isRetracted ?? (standing == .notOwed && reopensUntil == Self.never)
     }
 
     /// A buy that waits may not be what it was: changes are known that are not in it.

@@ -70,7 +70,7 @@ extension PurchasesStage {
         now: Timestamp
     ) -> Decision {
         guard let change, change.kind == .restate else {
-            item.reopensUntil = nil
+            item.reopensUntil = BookedItem.never
             return .notOwed("retracted")
         }
         do throws(PurchaseFault) {
@@ -161,11 +161,18 @@ extension PurchasesStage {
         }
         try book.load(relatives)
         for relative in relatives where relative != place {
-            if let item = try book.item(relative),
+            guard let item = try book.item(relative),
                 try isChanging(item, relative, before: event, &book)
-            {
-                return relative.key
+            else {
+                continue
             }
+            // Its change comes behind its own event. Where that is behind this one it waits for this one.
+            if item.turn == 0, let own = try book.event(0, of: relative),
+                own.offset > event.offset
+            {
+                continue
+            }
+            return relative.key
         }
         return nil
     }

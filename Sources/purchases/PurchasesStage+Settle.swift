@@ -245,6 +245,7 @@ extension PurchasesStage {
         metrics.count(.notOwed, reason, app: place.key.lane.appAppleID)
         if item.turn == 0 {
             settleFolded(&item, place, &book)
+            try recount(item.sale, isKnown: true, place, &book, now: plan.now)
             // The event stays: a token that comes later carries it.
             item.standing = .notOwed
             item.reopensUntil = plan.now + policy.reopening
@@ -254,7 +255,11 @@ extension PurchasesStage {
             book.put(nil, number: item.changeFirst, of: place)
             item.finishTurn(now: plan.now)
             // It was counted as it came.
-            try recount(item.sale, isKnown: false, place, &book, now: plan.now)
+            if let old = try book.item(place),
+                BookDue.period(of: old)?.1 != BookDue.period(of: item)?.1
+            {
+                try recount(item.sale, isKnown: false, place, &book, now: plan.now)
+            }
         }
         try book.wake(place)
         try goOn(&item, place, &book, now: plan.now)

@@ -92,6 +92,30 @@ import TokenWire
         #expect(try bench.words().last == "r3 rejected")
     }
 
+    /// Each has a change that came before the other: the one whose own event came first goes first.
+    @Test func `never has two refunds wait for each other`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.change("r", anna, .retract))
+        bench.sale(bench.change("q", anna, .retract))
+        bench.sale(bench.refund("q", of: "b", anna, exclusive: 3_000))
+        bench.sale(bench.refund("r", of: "b", anna, exclusive: 4_000))
+        try bench.settle()
+        bench.sale(bench.buy("b", anna, exclusive: 1_000))
+        try bench.pass(.days(31))
+        #expect(try bench.words().filter { $0 == "q rejected" || $0 == "r rejected" }.count == 4)
+        #expect(
+            bench.deadLetters().map(\.code).sorted()
+                == [
+                    "reference_unknown", "reference_unknown", "refund_too_large",
+                    "refund_too_large",
+                ]
+                .map { "purchases.\($0)" }
+        )
+    }
+
     @Test func `counts the paid days of a subscription whose months come at once`() throws {
         let bench = bench()
         let anna = bench.customer(1)

@@ -360,6 +360,55 @@ import TokenDomain
         #expect(["right", "renewal"].map { bench.apple.held($0)?.days } == [0, 30])
     }
 
+    /// Earlier versions wrote no time into what is not owed once that was over.
+    @Test(arguments: [("", false), (#""reopensUntil":5,"#, false), (#""reopensUntil":0,"#, true)])
+    func `tells a retracted one from one that is past reopening`(
+        member: String,
+        isRetracted: Bool
+    ) throws {
+        let text = #"{"standing":"notOwed",\#(member)"wait":{"for":"idle"},"touchedAt":9}"#
+        let key = BookKey.item(
+            "a",
+            of: PurchaseKey("c"),
+            Lane(appAppleID: 1, environment: .production)
+        )
+        let item = try BookedItem(reading: Array(text.utf8), key: key)
+        #expect(item.isRetracted == isRetracted)
+    }
+
+    /// What is not owed counts, also when the days are counted from the items.
+    @Test(arguments: [false, true])
+    func `counts paid days of all that was not owed after a restatement`(isPeriodOther: Bool) throws
+    {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(59)
+        bench.sale(period("first", .start, day: 0, bench))
+        bench.sale(period("renewal", .renewal, day: 30, bench))
+        try bench.pass(.hours(25))
+        #expect(try bench.words() == ["first not_owed", "renewal not_owed"])
+        bench.sale(
+            bench.change("renewal", anna, .restate) {
+                if isPeriodOther {
+                    $0.subscriptionEndDate = Self.zero + .days(50)
+                } else {
+                    $0.productIdentifier = "other"
+                }
+            }
+        )
+        try bench.settle()
+        bench.clock.now = Self.zero + .days(91)
+        bench.token("t", from: Self.zero + .days(60), customer: anna)
+        bench.sale(period("second", .start, day: 60, bench))
+        bench.sale(period("last", .renewal, day: 90, bench))
+        try bench.settle()
+        #expect(
+            ["second", "last"].map { bench.apple.held($0)?.days }
+                == [0, isPeriodOther ? 80 : 90]
+        )
+    }
+
     /// It would wait for itself.
     @Test func `never has a renewal refer to its own name`() throws {
         let bench = PurchasesBench()
