@@ -179,10 +179,17 @@ import Testing
     }
 
     @Test(arguments: [
-        (nil, 0, "line 1 a: not_owed\n"), ("30d", 0, " under t\n"), ("a month", 2, ""),
+        ([:], 0, "line 1 a: not_owed\n"),
+        (["TOLLWAY_PURCHASES_TOKEN_WINDOW": "30d"], 0, " under t\n"),
+        (["TOLLWAY_PURCHASES_TOKEN_WINDOW": "a month"], 2, ""),
+        // It is not used.
+        (
+            ["TOLLWAY_PURCHASES_TOKEN_WINDOW": "30d", "TOLLWAY_REPORT_HOLD": "long"], 0,
+            " under t\n"
+        ),
     ])
     func `takes a token as old as the setting of the worker says`(
-        window: String?,
+        environment: [String: String],
         exitCode: Int32,
         end: String
     ) throws {
@@ -195,7 +202,7 @@ import Testing
         )
         let run = try TollwayProcess.run(
             ["purchase", "check", try file(buy), "--tokens", tokens],
-            environment: window.map { ["TOLLWAY_PURCHASES_TOKEN_WINDOW": $0] } ?? [:]
+            environment: environment
         )
         #expect(run.exitCode == exitCode, "\(run.talk)")
         #expect(run.output.hasSuffix(end))

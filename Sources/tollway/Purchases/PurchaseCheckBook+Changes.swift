@@ -135,10 +135,12 @@ extension PurchaseCheckBook {
         if restated.taxCountry != sale.taxCountry {
             return PurchaseFault(.taxCountryMismatch, .taxCountry, repair: repair)
         }
-        if restated.reportingCurrency != sale.reportingCurrency {
+        // To say what it is reported in changes nothing.
+        let terms = ReportingTerms.of(restated, insteadOf: sale, in: item.terms, rates: rates)
+        if terms?.currency != item.terms.currency {
             return PurchaseFault(.reportingCurrencyMismatch, .reportingCurrency, repair: repair)
         }
-        if restated.exchangeRate != sale.exchangeRate {
+        if terms?.rate != item.terms.rate {
             return PurchaseFault(.exchangeRateMismatch, .exchangeRate, repair: repair)
         }
         return nil

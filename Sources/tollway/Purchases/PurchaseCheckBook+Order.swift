@@ -97,7 +97,8 @@ extension PurchaseCheckBook {
         }
     }
 
-    /// What waited for an item, or for a start of its subscription, is judged next, in the order of lines.
+    /// What waited for an item, or for a start of the same subscription, is judged next, in the order of
+    /// lines.
     ///
     /// It looks again also where that was refused: it may refer to another start then.
     private mutating func wake(by event: PurchaseEvent, _ own: Key, _ agenda: inout [Entry]) {
@@ -106,7 +107,12 @@ extension PurchaseCheckBook {
         }
         var woken = waiting.removeValue(forKey: own) ?? []
         if event.subscriptionEvent == .start, let id = event.subscriptionID {
-            woken += waiting.removeValue(forKey: subscription(event, id)) ?? []
+            let name = subscription(event, id)
+            let subscription = subscriptions[name] ?? Subscription()
+            let starts = subscription.starts.map(\.id) + subscription.replaced
+            for name in [name] + starts.map({ key(event, $0) }) {
+                woken += waiting.removeValue(forKey: name) ?? []
+            }
         }
         guard !woken.isEmpty else {
             return

@@ -3,32 +3,35 @@ internal import TokenDomain
 /// The starts and the paid days of subscriptions, by the rules of `purchases`.
 extension PurchaseCheckBook {
     struct Subscription {
-        /// In the order in which they came.
-        private var starts: [(id: String, date: Timestamp)] = []
-        /// Its events that Apple has.
-        var events: [Key] = []
+        struct Start {
+            var id: String
+            var date: Timestamp
+        }
+
+        /// The newest one first: of those of one date the one that came last.
+        private(set) var starts: [Start] = []
+        /// Those that the last start was sent in place of.
+        private(set) var replaced: [String] = []
+        /// Its events that Apple has, and those that are not owed.
+        var events: Set<Key> = []
         /// Nil where it must be counted anew from ``events``.
         var paid: PaidService? = PaidService()
         /// Whether ``paid`` counts events as they come, also those that are not owed: until one comes out of
         /// order, is refused or changed.
         private(set) var countsArrivals = true
 
-        mutating func note(start id: String, at date: Timestamp) {
-            starts.removeAll { $0.id == id }
-            starts.append((id, date))
-        }
+        /// Of more the oldest are forgotten.
+        private static let startCountMax = 17
 
-        /// The id with the newest date, the last that came of several.
-        func newestStart(
-            where isFit: (_ id: String, _ date: Timestamp) -> Bool = { _, _ in true }
-        ) -> String? {
-            var newest: (id: String, date: Timestamp)?
-            for start in starts where isFit(start.id, start.date) {
-                if newest.map({ $0.date <= start.date }) ?? true {
-                    newest = start
-                }
-            }
-            return newest?.id
+        /// Notes a start that comes; `isRefused` is asked of those that came before.
+        mutating func note(start id: String, at date: Timestamp, isRefused: (String) -> Bool) {
+            starts.removeAll { $0.id == id }
+            // What was refused before it was of an earlier time of the subscription, and is waited for.
+            replaced = starts.filter { date <= $0.date && isRefused($0.id) }.map(\.id)
+            starts.removeAll { replaced.contains($0.id) }
+            let index = starts.firstIndex { $0.date <= date } ?? starts.endIndex
+            starts.insert(Start(id: id, date: date), at: index)
+            starts = Array(starts.prefix(Self.startCountMax))
         }
 
         /// A period changed: paid days are counted anew.
@@ -40,23 +43,37 @@ extension PurchaseCheckBook {
 
     // MARK: Starts
 
-    /// The newest start of a subscription that is not after an event of it, and is not retracted; the newest
-    /// of all where there is none.
+    /// The newest start of a subscription that is not after an event of it, and is not retracted.
+    ///
+    /// Where there is none, the newest retracted one, and else the newest of all. Of those of one date one
+    /// that was not refused comes first.
     func start(of sale: PurchaseEvent) -> String? {
         guard let id = sale.subscriptionID, let date = sale.creationDate,
             let subscription = subscriptions[subscription(sale, id)],
-            let newest = subscription.newestStart()
+            let newest = subscription.starts.first(where: { $0.id != sale.lineItemID })
         else {
             return nil
         }
-        return subscription.newestStart { id, startDate in
-            guard startDate <= date else {
-                return false
-            }
-            let key = key(sale, id)
-            // One that was refused is waited for where it is the newest.
-            return items[key].map { !$0.isRetracted } ?? (unreported[key] != nil || id == newest)
-        } ?? newest
+        guard subscription.starts.count > 1 else {
+            return newest.id
+        }
+        let before = subscription.starts.filter { $0.date <= date && $0.id != sale.lineItemID }
+        let live = before.filter { !isRetracted(key(sale, $0.id)) }
+        let fit = live.isEmpty ? before : live
+        let sameDate = fit.prefix { $0.date == fit[0].date }
+        let found = sameDate.first { !isRefused(key(sale, $0.id)) } ?? sameDate.first
+        return (found ?? newest).id
+    }
+
+    /// Apple has its retraction, or was never told of it; no restatement of it waits.
+    private func isRetracted(_ key: Key) -> Bool {
+        items[key].map { $0.isRetracted && !$0.waitsForRate } ?? unreported[key]?.isRetracted
+            ?? false
+    }
+
+    /// Of what came before: there is no sale of this name.
+    private func isRefused(_ key: Key) -> Bool {
+        items[key] == nil && unreported[key] == nil && waitingSales[key] == nil
     }
 
     // MARK: Paid days
@@ -70,7 +87,7 @@ extension PurchaseCheckBook {
         let name = subscription(sale, id)
         var subscription = subscriptions[name] ?? Subscription()
         if sale.subscriptionEvent == .start, let date = sale.creationDate {
-            subscription.note(start: sale.lineItemID, at: date)
+            subscription.note(start: sale.lineItemID, at: date) { isRefused(self.key(sale, $0)) }
         }
         if subscription.countsArrivals, let period = PaidService.Period(of: sale) {
             if let paid = subscription.paid, paid.isInOrder(period.start) {
@@ -83,17 +100,33 @@ extension PurchaseCheckBook {
         subscriptions[name] = subscription
     }
 
-    /// An event of a subscription is reported.
+    /// An event of a subscription is reported, or not owed.
     mutating func note(_ sale: PurchaseEvent, _ key: Key) {
         if sale.kind == .buy, let id = sale.subscriptionID {
-            subscriptions[subscription(sale, id)]?.events.append(key)
+            subscriptions[subscription(sale, id)]?.events.insert(key)
         }
     }
 
-    /// An event of a subscription was refused, or changed.
-    mutating func recount(_ sale: PurchaseEvent) {
-        if sale.kind == .buy, let id = sale.subscriptionID {
-            subscriptions[subscription(sale, id)]?.recount()
+    /// The period of an event of a subscription that Apple has, or that is not owed.
+    private func period(of key: Key) -> PaidService.Period? {
+        if let item = items[key] {
+            return item.isRetracted ? nil : PaidService.Period(of: item.sale)
+        }
+        return unreported[key].flatMap { self.period(of: $0) }
+    }
+
+    func period(of item: Unreported) -> PaidService.Period? {
+        item.isNotOwed && !item.isRetracted ? PaidService.Period(of: item.sale) : nil
+    }
+
+    /// An event of a subscription was refused or changed, or is not owed and `isKnown` as it came.
+    mutating func recount(_ sale: PurchaseEvent, isKnown: Bool = false) {
+        guard sale.kind == .buy, let id = sale.subscriptionID else {
+            return
+        }
+        let name = subscription(sale, id)
+        if subscriptions[name].map({ !isKnown || !$0.countsArrivals }) ?? false {
+            subscriptions[name]?.recount()
         }
     }
 
@@ -116,9 +149,8 @@ extension PurchaseCheckBook {
             subscription.paid?.add(period)
             return paid.days(before: period.start)
         }
-        let others = subscription.events.compactMap { items[$0] }
-            .filter { !$0.isRetracted }
-            .compactMap { PaidService.Period(of: $0.sale) }
+        let others = subscription.events.sorted { $0.id < $1.id }
+            .compactMap { self.period(of: $0) }
             .sorted { $0.start < $1.start }
         var paid = PaidService()
         for other in others.prefix(while: { $0.start <= period.start }) {

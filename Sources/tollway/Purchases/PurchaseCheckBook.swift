@@ -53,6 +53,8 @@ struct PurchaseCheckBook {
         var first: PurchaseEvent
         /// False: it waits for a rate, or with what it refers to.
         var isNotOwed: Bool
+        /// Before Apple was told of it.
+        var isRetracted = false
     }
 
     /// Customers have books of their own, as at the worker.
@@ -149,7 +151,7 @@ struct PurchaseCheckBook {
                     recount(waiting.sale)
                 }
                 guard event.kind == .restate else {
-                    return notOwed(waiting.sale, waiting.first, key)
+                    return notOwed(waiting.sale, waiting.first, key, isRetracted: true)
                 }
                 let restated = try waiting.sale.applying(event, now: now)
                 return try waiting.isNotOwed
@@ -279,9 +281,24 @@ struct PurchaseCheckBook {
     private mutating func notOwed(
         _ sale: PurchaseEvent,
         _ first: PurchaseEvent,
-        _ key: Key
+        _ key: Key,
+        isRetracted: Bool = false
     ) -> Step {
-        unreported[key] = Unreported(sale: sale, first: first, isNotOwed: true)
+        let item = Unreported(
+            sale: sale,
+            first: first,
+            isNotOwed: true,
+            isRetracted: isRetracted
+        )
+        if let old = unreported[key], old.isNotOwed {
+            if period(of: old) != period(of: item) {
+                recount(sale)
+            }
+        } else {
+            recount(sale, isKnown: true)
+            note(sale, key)
+        }
+        unreported[key] = item
         return .done(.settled("not_owed"))
     }
 

@@ -1,3 +1,4 @@
+internal import Foundation
 internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
@@ -50,7 +51,7 @@ enum PurchaseCheckCommand {
         }
         var book = PurchaseCheckBook(
             tokens: tokens,
-            tokenWindow: try KafkaQuestion.configuration().purchasesTokenWindow,
+            tokenWindow: try tokenWindow(),
             rates: rates ?? .none,
             now: Timestamp(milliseconds: WallClock.nowMilliseconds())
         )
@@ -62,6 +63,20 @@ enum PurchaseCheckCommand {
             Console.write(JSONLines.text(objects, list: "events", format: invocation.output))
         }
         return results.contains { $0.isFault } ? .failed : .ok
+    }
+
+    /// Of the settings it is the only one that is used: the others may be wrong.
+    private static func tokenWindow() throws(CommandFailure) -> Milliseconds {
+        let name = Setting.purchasesTokenWindow.fullName
+        do throws(ConfigurationFault) {
+            return try Configuration(
+                environment: ProcessInfo.processInfo.environment.filter { $0.key == name },
+                program: .tollway,
+                hostName: "offline"
+            ).purchasesTokenWindow
+        } catch {
+            throw CommandFailure(.usage, code: error.code, error.sentence)
+        }
     }
 
     private static func read(_ path: String) throws(CommandFailure) -> [UInt8] {
