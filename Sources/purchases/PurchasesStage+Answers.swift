@@ -245,14 +245,30 @@ extension PurchasesStage {
             return
         }
         let parentPlace = place.at(place.key.sibling(name))
-        guard var parent = try book.item(parentPlace) else {
+        if try book.item(parentPlace) != nil {
+            try book.wake(parentPlace)
+        }
+        try keepParent(of: item, place, &book, now: now)
+    }
+
+    /// What an item refers to is kept as long as the item, owed or not.
+    func keepParent(
+        of item: BookedItem,
+        _ place: BookPlace,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) {
+        guard let name = item.parent else {
             return
         }
-        try book.wake(parentPlace)
-        if parent.touchedAt + BookDue.touchInterval < now {
-            parent.touchedAt = now
-            book.put(parent, at: parentPlace)
+        let parentPlace = place.at(place.key.sibling(name))
+        guard var parent = try book.item(parentPlace),
+            parent.touchedAt + BookDue.touchInterval < now
+        else {
+            return
         }
+        parent.touchedAt = now
+        book.put(parent, at: parentPlace)
     }
 
     /// A period of a subscription changed, or left a report and `isKnown` as before: its paid days

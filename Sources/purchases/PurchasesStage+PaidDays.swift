@@ -180,6 +180,9 @@ extension PurchasesStage {
             }
             return true
         }
+        guard isBehind else {
+            return
+        }
         let loss = PaidService.loss(of: period, between: previous, and: next)
         record.forgotten = Milliseconds(record.forgotten.count &+ loss.count)
         book.put(record, at: subscription)

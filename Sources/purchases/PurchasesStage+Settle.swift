@@ -245,6 +245,7 @@ extension PurchasesStage {
         metrics.count(.notOwed, reason, app: place.key.lane.appAppleID)
         if item.turn == 0 {
             settleFolded(&item, place, &book)
+            try keepParent(of: item, place, &book, now: plan.now)
             try recount(item.sale, isKnown: true, place, &book, now: plan.now)
             // The event stays: a token that comes later carries it.
             item.standing = .notOwed

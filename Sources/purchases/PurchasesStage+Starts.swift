@@ -18,13 +18,15 @@ extension PurchasesStage {
         let key = place.key.subscription(id)
         let place = place.at(key)
         var record = try book.subscription(place) ?? BookedSubscription(touchedAt: now)
+        // One that comes again takes nobody's place.
+        let isNew = !record.starts.contains { $0.name == sale.lineItemID }
         for start in record.starts where start.name != sale.lineItemID {
             let other = place.at(key.sibling(start.name))
             // What waits for another start may refer to this one.
             try book.wake(other)
             // It takes the place of a refused one of its date or of a later one. A refused one of an
             // earlier date began an earlier life of the subscription, whose events wait for it.
-            if let refused = start.date, date <= refused, try book.item(other)?.sale == nil {
+            if isNew, let refused = start.date, date <= refused, try book.item(other)?.sale == nil {
                 record.starts.removeAll { $0 == start }
             }
         }
@@ -53,7 +55,7 @@ extension PurchasesStage {
     ///
     /// Where there is none, the newest retracted one, and else the newest of all. Of those of one date one
     /// that was not refused comes first. None is the event itself, which may have the name of one that was
-    /// refused.
+    /// refused; nor is what has the name of a refused one now, and is no start of the subscription.
     func start(
         of sale: PurchaseEvent,
         _ subscription: BookPlace,
@@ -67,14 +69,20 @@ extension PurchasesStage {
             return nil
         }
         guard record.starts.count > 1 else {
-            return newest.name
+            let item = try book.item(subscription.at(subscription.key.sibling(newest.name)))
+            return mayBegin(item, sale) ? newest.name : nil
         }
+        var first: String?
         var found: (name: String, order: Order)?
         var retracted: (name: String, order: Order)?
         var undated: String?
         for start in record.starts where start.name != id {
             let place = subscription.at(subscription.key.sibling(start.name))
             let item = try book.item(place)
+            guard mayBegin(item, sale) else {
+                continue
+            }
+            first = first ?? start.name
             guard let own = start.date ?? item?.sale?.creationDate else {
                 undated = undated ?? start.name
                 continue
@@ -92,7 +100,15 @@ extension PurchasesStage {
             }
             found = (start.name, order)
         }
-        return found?.name ?? retracted?.name ?? undated ?? newest.name
+        return found?.name ?? retracted?.name ?? undated ?? first
+    }
+
+    /// Whether an item may be the start of a later event's subscription; of a refused one nothing is known.
+    private func mayBegin(_ item: BookedItem?, _ sale: PurchaseEvent) -> Bool {
+        guard let start = item?.sale else {
+            return true
+        }
+        return start.subscriptionEvent == .start && start.subscriptionID == sale.subscriptionID
     }
 }
 

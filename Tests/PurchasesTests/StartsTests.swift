@@ -131,6 +131,78 @@ import TokenDomain
         #expect(try bench.words() == ["first reported", "second not_owed", "renewal not_owed"])
     }
 
+    @Test func `keeps a start that was not owed as long as its renewals come`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        for month in 0...15 as ClosedRange<Int64> {
+            bench.clock.now = Self.zero + .days(month * 30)
+            let event: SubscriptionEvent = month == 0 ? .start : .renewal
+            bench.sale(period("m\(month)", event, day: month * 30, bench))
+            try bench.pass(.hours(25))
+        }
+        // Nothing is forgotten for a day after a leap of time.
+        for hour in 1...3 {
+            bench.sale(bench.buy("buy \(hour)", bench.customer(1)))
+            try bench.pass(.hours(20))
+        }
+        bench.sale(period("last", .renewal, day: 453, bench))
+        try bench.pass(.days(40))
+        #expect(try bench.words().contains("last not_owed"))
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `has renewals wait for a refused one, though an earlier one is sent again`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.clock.now = Self.zero + .days(140)
+        bench.token("t", from: Self.zero + .days(-2), days: 900, customer: bench.customer(1))
+        bench.script = { _, ids in
+            ids.filter { $0.hasPrefix("life") }.first.map {
+                [AppleError(code: 4, fieldName: "taxCountry", lineItemID: $0)]
+            }
+        }
+        let lives = [("life 1", 0), ("life 2", 100)].map { name, day in
+            period(name, .start, day: Int64(day), bench)
+        }
+        for life in lives {
+            bench.sale(life)
+            try bench.settle()
+        }
+        bench.sale(period("renewal", .renewal, day: 130, bench))
+        try bench.settle()
+        bench.script = { _, _ in nil }
+        bench.sale(lives[0])
+        try bench.settle()
+        #expect(bench.apple.held("life 1") != nil && bench.apple.held("renewal") == nil)
+        bench.sale(lives[1])
+        try bench.settle()
+        #expect(bench.apple.held("renewal")?.reference == "life 2")
+    }
+
+    /// What Apple refused as a start was a renewal, and is sent as one under its name.
+    @Test func `has renewals refer to no start that is one no more`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.token("t", from: Self.zero + .days(-2), customer: bench.customer(1))
+        bench.script = { _, ids in
+            ids.contains("mistaken")
+                ? [AppleError(code: 4, fieldName: "taxCountry", lineItemID: "mistaken")] : nil
+        }
+        bench.clock.now = Self.zero + .days(60)
+        bench.sale(period("first", .start, day: 0, bench))
+        bench.sale(period("mistaken", .start, day: 30, bench))
+        try bench.settle()
+        #expect(bench.deadLetters().count == 1)
+        bench.script = { _, _ in nil }
+        bench.sale(period("mistaken", .renewal, day: 30, bench))
+        try bench.settle()
+        bench.sale(period("next", .renewal, day: 60, bench))
+        try bench.settle()
+        #expect(bench.apple.held("mistaken")?.reference == "first")
+        #expect(bench.apple.held("next")?.reference == "first")
+        #expect(bench.deadLetters().count == 1)
+    }
+
     /// Apple has another line item under the name of the start: the platform sends it under a new one.
     @Test(arguments: [0, -1, 1] as [Int64])
     func `has renewals refer to the one that was sent instead of a refused one`(day: Int64) throws {
