@@ -8,7 +8,7 @@ struct ReplayPlanText {
     let order: DeadLetterOrder
     let plan: ReplayPlan
 
-    /// Seconds that it takes at the given rate; nil where none is given.
+    /// Seconds that it takes at the given rate; nil for as fast as Kafka takes them.
     var seconds: Double? {
         order.pace.map { Double(plan.records.count) / Double($0) }
     }

@@ -26,11 +26,16 @@ import Testing
                 echo "$*" >> \(begun.path)
                 echo '{"accounts":[]}'
                 """
-            let program = try folder.file("program", Data(script.utf8))
-            try FileManager.default.setAttributes(
-                [.posixPermissions: 0o700],
-                ofItemAtPath: program.path
+            let text = try folder.file("script", Data(script.utf8))
+            // Written by a process of its own: a file that is open for writing here, or in what another
+            // test has just forked, cannot be run ("text file busy").
+            let program = text.deletingLastPathComponent().appendingPathComponent("program")
+            let install = try Process.run(
+                URL(fileURLWithPath: "/usr/bin/install"),
+                arguments: ["-m", "700", text.path, program.path]
             )
+            install.waitUntilExit()
+            try #require(install.terminationStatus == 0)
             jobs = ConsoleJobs(
                 programs: ConsolePrograms(
                     executable: program,

@@ -17,7 +17,7 @@ extension ConsoleScript {
               el('label', null, 'At most', el('input', { name: 'max', inputmode: 'numeric',
                 pattern: '[0-9]*', autocomplete: 'off', placeholder: 'all' })),
               el('label', null, 'A second', el('input', { name: 'rate', inputmode: 'numeric',
-                pattern: '[0-9]*', autocomplete: 'off', placeholder: 'no limit' })),
+                pattern: '[0-9]*', autocomplete: 'off', placeholder: 'replay 1000' })),
               el('button', null, 'Plan')),
             plan && planView(plan), actsList()];
         }

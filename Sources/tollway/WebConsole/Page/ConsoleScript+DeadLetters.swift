@@ -61,7 +61,7 @@ extension ConsoleScript {
               el('button', { 'data-act': 'groups' }, isRead ? 'Read again'
                 : 'Read kinds, apps and deadlines')),
             loading(entry, 'kinds, apps and deadlines of every open dead letter'),
-            (read.length ? read : counted).every(isFound) || el('p', { class: 'dim' },
+            !(read.length ? read : counted).every(isFound) && el('p', { class: 'dim' },
               'A group without a link has no code that a filter finds. Its kinds, once read, have links.'),
             rows.length > 0 ? table(columns, rows, 'Groups')
               : !entry.isLoading && !entry.error && isKnown && snap.areDeadLettersAll
