@@ -262,6 +262,7 @@ static int32_t end(ckafka_transaction *t, bool commits, int timeout_ms, int64_t 
         t->is_open = false;
     /* The request may have been sent twice, and a stray one would end the next transaction of this
      * producer; a new one fences it. */
+    rd_kafka_poll(t->rk, 0); /* tells of connections that were lost meanwhile */
     if (ck_now_ms() - started > DOUBTFUL_MS ||
         atomic_load(&t->watch.disconnect_count) != disconnect_count)
         t->is_worn = true;

@@ -40,7 +40,7 @@ extension Committer {
         }
         // After a lost connection the coordinator may have been lost, and the next transaction would hang;
         // a producer that is idle now has the time. Connections that come and go do not count as failures,
-        // but each costs a producer: no more than one a second.
+        // but each costs a producer: no more than one a second, beside those lost in a commit.
         return unsafe ckafka_transaction_lost_connection(core) != 0
             && ContinuousClock.now - madeAt > Self.calm
     }
