@@ -241,11 +241,7 @@ extension PurchasesStage {
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) {
-        guard let name = item.parent else {
-            return
-        }
-        let parentPlace = place.at(place.key.sibling(name))
-        if try book.item(parentPlace) != nil {
+        if let parentPlace = parentPlace(of: item, place), try book.item(parentPlace) != nil {
             try book.wake(parentPlace)
         }
         try keepParent(of: item, place, &book, now: now)
@@ -258,17 +254,18 @@ extension PurchasesStage {
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) {
-        guard let name = item.parent else {
-            return
-        }
-        let parentPlace = place.at(place.key.sibling(name))
-        guard var parent = try book.item(parentPlace),
+        guard let parentPlace = parentPlace(of: item, place),
+            var parent = try book.item(parentPlace),
             parent.touchedAt + BookDue.touchInterval < now
         else {
             return
         }
         parent.touchedAt = now
         book.put(parent, at: parentPlace)
+    }
+
+    private func parentPlace(of item: BookedItem, _ place: BookPlace) -> BookPlace? {
+        item.parent.map { place.at(place.key.sibling($0)) }
     }
 
     /// A period of a subscription changed, or left a report and `isKnown` as before: its paid days
