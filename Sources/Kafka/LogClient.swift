@@ -237,18 +237,18 @@ internal import Synchronization
             var turns = [led.map { TopicPartition(topic: topic.name, partition: $0.partition) }]
             while let turn = turns.popLast(), !silentNodes.contains(leader) {
                 let (code, found) = entries(of: turn, at: time)
-                let hasFailed = code != RD_KAFKA_RESP_ERR_NO_ERROR
-                if hasFailed {
+                guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
                     try pass(code)
+                    if !Self.isMoved(code) {
+                        silentNodes.insert(leader)
+                    } else if turn.count > 1 {
+                        turns = turn.map { [$0] }
+                    } else {
+                        hasMoved = true
+                    }
+                    continue
                 }
-                if hasFailed, !Self.isMoved(code) {
-                    silentNodes.insert(leader)
-                } else if hasFailed, turn.count > 1 {
-                    turns = turn.map { [$0] }
-                } else if hasFailed {
-                    hasMoved = true
-                }
-                for entry in hasFailed ? [] : found {
+                for entry in found {
                     if entry.hasFailed {
                         try pass(entry.code)
                         hasMoved = hasMoved || Self.isMoved(entry.code)

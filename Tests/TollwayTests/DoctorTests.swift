@@ -266,13 +266,10 @@ import TokenDomain
         #expect(findings.allSatisfy { $0.sentence.hasPrefix(topic) && $0.repair != nil })
     }
 
-    /// NOT_COORDINATOR and its like come and go; what they have to do with rights is nothing.
-    @Test func `takes a coordinator that is away for no missing right`() throws {
-        let topic = "tollway.tokens.received.v1"
-        let broker = try MockBroker(topics: [topic: 1])
-        defer { broker.close() }
-        // COORDINATOR_NOT_AVAILABLE
-        broker.pushErrors(Array(repeating: 15, count: 10_000), for: .findCoordinator)
+    /// Asks a broker, and waits for half a second.
+    private static func impatient(
+        _ broker: MockBroker
+    ) throws -> (configuration: Configuration, admin: KafkaAdmin) {
         let configuration = try Configuration(
             environment: [
                 "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
@@ -281,6 +278,17 @@ import TokenDomain
             program: .tollway
         )
         let admin = try KafkaAdmin(settings: configuration.kafka, deadlineMilliseconds: 500)
+        return (configuration, admin)
+    }
+
+    /// NOT_COORDINATOR and its like come and go; what they have to do with rights is nothing.
+    @Test func `takes a coordinator that is away for no missing right`() throws {
+        let topic = "tollway.tokens.received.v1"
+        let broker = try MockBroker(topics: [topic: 1])
+        defer { broker.close() }
+        // COORDINATOR_NOT_AVAILABLE
+        broker.pushErrors(Array(repeating: 15, count: 10_000), for: .findCoordinator)
+        let (configuration, admin) = try Self.impatient(broker)
         defer { admin.close() }
         let rights = DoctorRights(
             configuration: configuration,
@@ -314,14 +322,7 @@ import TokenDomain
         let offsets = TopicPartition(topic: "__consumer_offsets", partition: 0)
         let broker = try MockBroker(topics: [offsets.topic: 1])
         defer { broker.close() }
-        let configuration = try Configuration(
-            environment: [
-                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
-                "TOLLWAY_DELIVERY": "at-least-once",
-            ],
-            program: .tollway
-        )
-        let admin = try KafkaAdmin(settings: configuration.kafka, deadlineMilliseconds: 500)
+        let (configuration, admin) = try Self.impatient(broker)
         defer { admin.close() }
         let doctor = DoctorKafka(configuration: configuration, role: nil, now: 0)
         #expect(doctor.transactions(admin, []).map(\.verdict) == [.ok])
