@@ -2,6 +2,33 @@ internal import Kafka
 internal import StateStore
 
 extension WorkerLoop {
+    /// Refuses shares of topics that are read together where their partition numbers differ.
+    ///
+    /// The changelog's partition, and so the state, is the input's number: with unlike shares two
+    /// instances of one generation would write one state, which no fence hinders, and both stores would
+    /// lack records of the other for good. Range assignment gives such shares where partitions were added
+    /// to a topic, or where instances of another version read other topics. What has no partition here is
+    /// left out: a topic that is missing for a moment.
+    ///
+    /// - Throws: the end of the worker with 75: its next start looks at the counts.
+    func requireEqualShares(_ partitions: [TopicPartition]) throws(WorkerEnd) {
+        let shares = Dictionary(grouping: partitions, by: \.topic).mapValues {
+            $0.map(\.partition).sorted()
+        }
+        guard stage is any StatefulStage, Set(shares.values).count > 1 else {
+            return
+        }
+        let list = shares.sorted { $0.key < $1.key }.map { topic, numbers in
+            "\(topic) \(numbers.map(String.init).joined(separator: " "))"
+        }
+        throw WorkerEnd(
+            exitCode: 75,
+            sentence: "the group gives this instance unlike partitions of topics that are read"
+                + " together (\(list.joined(separator: ", "))): were partitions added to one, or do"
+                + " instances of another version run? `tollway topics plan` names such a topic"
+        )
+    }
+
     /// Every assigned partition's store is to be opened, and brought to the end of its changelog.
     func beginRestores() {
         guard let changelogTopicIndex, let provider, let stateful = stage as? any StatefulStage

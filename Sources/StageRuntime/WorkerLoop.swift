@@ -384,7 +384,8 @@ package final class WorkerLoop {
 
     private func handle(_ event: GroupEvent) throws {
         switch event {
-        case .assigning:
+        case .assigning(let partitions):
+            try requireEqualShares(partitions)
             try assign()
         case .revoking:
             try commitWhatIsJudged(waiting: limits.outcomeWaitMilliseconds)

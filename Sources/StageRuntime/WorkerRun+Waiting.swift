@@ -29,6 +29,31 @@ extension WorkerRun {
         return event
     }
 
+    /// Has the stage read its files again where that was asked for.
+    ///
+    /// - Returns: whether the worker was told to stop.
+    func heed(_ event: ProcessSignals.Event?, _ stage: any Stage) -> Bool {
+        if event == .reload {
+            (stage as? any ReloadingStage)?.reload()
+        }
+        return event?.isStop == true
+    }
+
+    /// Rests for so long, whatever else is asked of it.
+    ///
+    /// - Returns: whether the worker was told to stop before.
+    func waitForStop(milliseconds: Int) -> Bool {
+        let end = ContinuousClock.now + .milliseconds(milliseconds)
+        var left = milliseconds
+        while left > 0 {
+            if wait(descriptors: [], milliseconds: left)?.isStop == true {
+                return true
+            }
+            left = Int((end - ContinuousClock.now) / .milliseconds(1))
+        }
+        return false
+    }
+
     /// Waits for one of the descriptors, a signal, or the time.
     func wait(descriptors: [Int32], milliseconds: Int) -> ProcessSignals.Event? {
         var entries = entries(descriptors)

@@ -303,15 +303,13 @@ package final class WorkerRun {
                     isBusy
                     ? wait(descriptors: [], milliseconds: 0)
                     : waitForWork(loop, recordLog, ticking)
-                switch event {
-                case .terminate, .interrupt: return stop(loop)
-                case .reload: (stage as? any ReloadingStage)?.reload()
-                case nil: break
+                if heed(event, stage) {
+                    return stop(loop)
                 }
             } catch LogFault.unavailable(let code, let message) {
                 health.setCondition("kafka", message)
                 log.limited(.warning, "Kafka is away; waiting", ("code", .text(code)))
-                if wait(descriptors: [], milliseconds: Self.retryMilliseconds)?.isStop == true {
+                if heed(wait(descriptors: [], milliseconds: Self.retryMilliseconds), stage) {
                     return stop(loop)
                 }
             } catch LogFault.fenced(let message) {
@@ -327,11 +325,8 @@ package final class WorkerRun {
                     )
                 )
                 recordLog.close(deadlineMilliseconds: 2_000)
-                let event = wait(descriptors: [], milliseconds: Self.fencedWaitMilliseconds)
-                guard event?.isStop != true else {
-                    return .toldToStop
-                }
-                return WorkerEnd(exitCode: 75, sentence: message)
+                return waitForStop(milliseconds: Self.fencedWaitMilliseconds)
+                    ? .toldToStop : WorkerEnd(exitCode: 75, sentence: message)
             } catch {
                 return Self.end(for: error)
             }

@@ -104,6 +104,51 @@ private struct RestoreBench {
     }
 }
 
+@Suite struct `A topic with more partitions than those that are read with it` {
+    /// Two instances of one generation would write the state of partition 2: one has it of this topic, the
+    /// other of that one.
+    @Test func `ends each instance with unlike partitions before it opens a store`()
+        throws
+    {
+        let cluster = MemoryCluster(seed: 1)
+        for (topic, count) in [("decoded", 5), ("received", 4), ("tollway.purchases.state.v1", 4)] {
+            cluster.createTopic(topic, partitionCount: count)
+        }
+        let disks = [FailingDisk.locked(0), FailingDisk.locked(0)]
+        let loops = disks.enumerated().map { number, disk in
+            WorkerLoop(
+                worker: .purchases,
+                group: "g",
+                log: MemoryLog(
+                    cluster: cluster,
+                    group: "g",
+                    transactionalID: "worker-\(number)",
+                    sources: ["decoded", "received"],
+                    targets: WorkerLoop.targets(of: .purchases).map { $0.name(prefix: "tollway.") },
+                    clock: { 0 }
+                ),
+                stage: NoStage(),
+                provider: disk,
+                telemetry: SilentTelemetry(),
+                clock: { Timestamp(milliseconds: 0) }
+            )
+        }
+        var ends: [WorkerEnd?] = [nil, nil]
+        for _ in 0..<20 {
+            for (number, loop) in loops.enumerated() where ends[number] == nil {
+                do {
+                    _ = try loop.step(waitMilliseconds: 0)
+                } catch let end as WorkerEnd {
+                    ends[number] = end
+                }
+            }
+        }
+        #expect(ends.map { $0?.exitCode } == [75, 75])
+        #expect(ends[0]?.sentence.contains("(decoded 0 1 2, received 0 1)") == true)
+        #expect(disks.map(\.openCount) == [0, 0])
+    }
+}
+
 @Suite struct `A partition that has no changelog` {
     /// Kafka is there, and partitions were added to a topic while the worker ran: it must not wait for ever, as
     /// if Kafka were away.
