@@ -82,6 +82,31 @@ import TokenDomain
     }
 }
 
+@Suite struct `A backfill's end` {
+    @Test(
+        arguments: [
+            (0, 0, .nothingMatched), (1, 0, .ok), (0, 1, .partlyDone), (0, 2, .noApple),
+            (1, 1, .partlyDone), (1, 2, .partlyDone),
+        ] as [(Int, Int, ExitCode)]
+    )
+    func `is a part where anything was fetched`(count: Int, failedCount: Int, exit: ExitCode) {
+        let lanes = AppleEnvironment.allCases.map { Lane(appAppleID: 1, environment: $0) }
+        let now = Timestamp(milliseconds: 1_000)
+        let ending = BackfillEnding(
+            runID: "backfill-1",
+            plan: BackfillPlan(from: now, to: now, onlyFailures: false, lanes: lanes),
+            isReal: true,
+            isInterrupted: false,
+            count: count,
+            pageCount: 1,
+            troubles: lanes.prefix(failedCount).map {
+                ($0, AppleTrouble.away($0, because: "HTTP 500").failure)
+            }
+        )
+        #expect(ending.exit == exit)
+    }
+}
+
 @Suite(.serialized) struct `tollway notifications backfill` {
     @Test(arguments: [
         ([], "usage.missing_from"), (["--from", "181d"], "usage.bad_value"),
