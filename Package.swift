@@ -372,8 +372,8 @@ let package = Package(
         tests(
             "NotificationsTests",
             [
-                "notifications", "AppStoreAPI", "Crypto", "Kafka", "StageRuntime", "TokenDomain",
-                "TokenWire", "MessageExamples",
+                "notifications", "AppStoreAPI", "Crypto", "Kafka", "LocalKafka", "StageRuntime",
+                "Telemetry", "TokenDomain", "TokenWire", "MessageExamples",
             ]
         ),
         tests(
