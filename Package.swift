@@ -274,7 +274,11 @@ let package = Package(
         ),
         tests("StateStoreTests", ["CLibrocksdb", "StateStore", "TokenDomain"]),
         tests("HTTPServerTests", ["HTTPServer"]),
-        tests("HTTPClientTests", ["HTTPClient", "HTTPServer"]),
+        tests(
+            "HTTPClientTests",
+            ["HTTPClient", "HTTPServer"],
+            exclude: ["silent_http2.py"]
+        ),
         tests("TokenDomainTests", ["TokenDomain"]),
         tests(
             "AppStoreAPITests",
@@ -368,8 +372,8 @@ let package = Package(
         tests(
             "NotificationsTests",
             [
-                "notifications", "AppStoreAPI", "Crypto", "Kafka", "StageRuntime", "TokenDomain",
-                "TokenWire", "MessageExamples",
+                "notifications", "AppStoreAPI", "Crypto", "Kafka", "LocalKafka", "StageRuntime",
+                "Telemetry", "TokenDomain", "TokenWire", "MessageExamples",
             ]
         ),
         tests(

@@ -227,9 +227,10 @@ static void put_away(struct chttp_client *client, struct transfer *transfer)
 static void collect_ended(struct chttp_client *client)
 {
     CURLMsg *message;
-    int left;
+    int left, running;
     while ((message = curl_multi_info_read(client->multi, &left)) != NULL) {
         struct transfer *transfer = NULL;
+        int dead_fd;
         if (message->msg != CURLMSG_DONE)
             continue;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&transfer);
@@ -237,6 +238,10 @@ static void collect_ended(struct chttp_client *client)
         take_out(&client->active, transfer);
         curl_multi_remove_handle(client->multi, transfer->easy);
         put_last(&client->ended, transfer);
+        dead_fd = connection_hears(client, transfer);
+        /* At once: before another request takes it. */
+        if (dead_fd >= 0)
+            curl_multi_socket_action(client->multi, dead_fd, CURL_CSELECT_IN, &running);
     }
 }
 

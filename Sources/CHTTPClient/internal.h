@@ -9,8 +9,15 @@ enum { READ_BYTE_COUNT = 4 << 10, WRITE_BYTE_COUNT = 16 << 10 };
 enum { HEADER_BYTE_COUNT_MAX = 64 << 10 };
 /* An idle transfer keeps no block of memory that is larger. */
 enum { IDLE_BYTE_COUNT_MAX = 8 << 10 };
-/* Connections whose packets are gathered: HTTP/2 needs few, HTTP/1.1 has one request on each. */
-enum { HELD_COUNT_MAX = 16 };
+/* Connections that are known: HTTP/2 needs few, HTTP/1.1 has one request on each. */
+enum { CONNECTION_COUNT_MAX = 16 };
+
+/* An open connection, watched or not; libcurl keeps it, and says little about it. */
+struct connection {
+    int fd;
+    int local_port; /* 0: not asked for yet */
+    uint64_t answer_count;
+};
 
 struct bytes {
     char *bytes;
@@ -20,6 +27,7 @@ struct bytes {
 
 /* One request and its result; used again for another, with the memory and the handle it has. */
 struct transfer {
+    struct chttp_client *client;
     struct transfer *next, *previous;
     uint64_t id;
     /* One block, into which the others point: the nodes of the header list, texts and body. */
@@ -35,6 +43,9 @@ struct transfer {
     size_t body_byte_count_max;
     /* Set right before the first byte of the request goes out; never unset. */
     int is_sent;
+    /* The connection it was sent on, and the answers that had come from it by then. */
+    int local_port;
+    uint64_t answer_count;
     int is_cut;
 
     CURLcode error;
@@ -58,10 +69,9 @@ struct chttp_client {
     int is_woken; /* wake_fd is readable */
     /* When libcurl wants to be called, and when timer_fd wakes: not later.  0: never. */
     int64_t due_us, armed_us;
-    /* Open connections whose packets are gathered, watched or not. */
-    int held_fds[HELD_COUNT_MAX];
-    size_t held_count;
-    int is_held;
+    struct connection connections[CONNECTION_COUNT_MAX];
+    size_t connection_count;
+    int is_held; /* the packets of all of them */
     struct chttp_client_options options;
     char *user_agent;
     char *authority_file;
@@ -69,7 +79,7 @@ struct chttp_client {
     struct transfer_list waiting, active, ended, lent, idle;
 };
 
-struct transfer *transfer_new(const struct chttp_client *client);
+struct transfer *transfer_new(struct chttp_client *client);
 int transfer_fill(struct transfer *transfer, const struct chttp_client_request *request);
 CURLcode transfer_prepare(struct transfer *transfer, struct chttp_client *client);
 void transfer_empty(struct transfer *transfer);
@@ -79,5 +89,7 @@ void transfer_free(struct transfer *transfer);
 
 void connections_hold(struct chttp_client *client);
 void connections_release(struct chttp_client *client);
+void connection_sends(struct chttp_client *client, struct transfer *transfer, int local_port);
+int connection_hears(struct chttp_client *client, const struct transfer *transfer);
 int connection_opened(void *closure, curl_socket_t fd, curlsocktype purpose);
 int connection_close(void *closure, curl_socket_t fd);

@@ -50,11 +50,13 @@ static struct curl_slist *add_line(struct transfer *transfer, struct curl_slist 
     return node + 1;
 }
 
-struct transfer *transfer_new(const struct chttp_client *client)
+struct transfer *transfer_new(struct chttp_client *client)
 {
     struct transfer *transfer = calloc(1, sizeof(*transfer));
-    if (transfer)
+    if (transfer) {
+        transfer->client = client;
         transfer->body_byte_count_max = client->options.body_byte_count_max;
+    }
     return transfer;
 }
 
@@ -136,6 +138,7 @@ static int on_connected(void *closure, char *peer, char *local, int peer_port, i
     if (transfer->is_sent)
         return CURL_PREREQFUNC_ABORT;
     transfer->is_sent = 1;
+    connection_sends(transfer->client, transfer, local_port);
     return CURL_PREREQFUNC_OK;
 }
 

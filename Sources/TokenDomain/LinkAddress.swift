@@ -6,11 +6,14 @@ struct LinkAddress: Equatable {
     var host: String?
     var port: Int?
     var path: String
+    /// The query and the fragment, with their marks.
+    var tail: String
     /// What is wrong with it, in a few words; nil where nothing is.
     var defect: String?
 
     init(_ text: String) {
         let beforeFragment = text.prefix { $0 != "#" && $0 != "?" }
+        tail = String(text[beforeFragment.endIndex...])
         let schemeEnd = beforeFragment.firstIndex(of: ":")
         let name = beforeFragment[..<(schemeEnd ?? beforeFragment.startIndex)]
         path = ""
@@ -29,12 +32,12 @@ struct LinkAddress: Equatable {
         defect = Self.defectOfCharacters(text) ?? takeAuthority(authority)
     }
 
-    /// The same for two links that differ only where servers see no difference.
+    /// The same for two links without defect that differ only where servers see no difference.
     var folded: String {
         let isDefaultPort = port == nil || (scheme == "https" && port == 443)
         let portText = isDefaultPort ? "" : ":\(port ?? 0)"
         let trimmed = path.hasSuffix("/") ? String(path.dropLast()) : path
-        return "\(scheme ?? "")://\(host ?? "")\(portText)\(trimmed)"
+        return "\(scheme ?? "")://\(host ?? "")\(portText)\(trimmed)\(tail)"
     }
 
     private static func isScheme(_ name: Substring) -> Bool {

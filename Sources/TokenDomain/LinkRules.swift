@@ -241,7 +241,11 @@ package struct LinkRules: Sendable {
         _ key: LinkList.Key,
         _ links: Set<String>
     ) {
-        let groups = Dictionary(grouping: links) { LinkAddress($0).folded }
+        // What is no URL is said to be none, and equals nothing.
+        let addresses = links.map { (link: $0, address: LinkAddress($0)) }
+            .filter { $0.address.defect == nil }
+        let groups = Dictionary(grouping: addresses) { $0.address.folded }
+            .mapValues { $0.map(\.link) }
         for group in groups.values.map({ $0.sorted() }).sorted(by: { $0[0] < $1[0] })
         where group.count > 1 {
             warn(

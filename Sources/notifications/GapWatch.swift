@@ -4,7 +4,8 @@ internal import TokenDomain
 /// lost to us.
 ///
 /// Apple's sixth and last try is 157 hours after the first. An app without notifications for so long
-/// looks the same, so a gap is a reason to ask Apple, and no proof.
+/// looks the same, so a gap is a reason to ask Apple, and no proof. A worker hears of its own
+/// partitions only: what it finds is held against the whole log, ``GapInLog``.
 ///
 /// Source: Responding to App Store Server Notifications
 struct GapWatch {
@@ -14,6 +15,18 @@ struct GapWatch {
         /// The last that came in before; nil where Kafka does not have it any more.
         var from: Timestamp?
         var to: Timestamp
+
+        /// What is left of it where others came in at `times`: the first gap among them.
+        func left(by times: [Timestamp]) -> Gap? {
+            var last = from
+            for time in times.sorted() + [to] where time <= to && time > last ?? .distant {
+                guard let before = last, time - before <= GapWatch.retrySpan else {
+                    return Gap(from: last, to: time)
+                }
+                last = time
+            }
+            return nil
+        }
     }
 
     /// What is known of the time before this worker began.

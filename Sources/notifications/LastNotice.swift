@@ -65,7 +65,7 @@ enum LastNotice {
     }
 
     /// When ingest took it in; Kafka's own time for what cannot be read.
-    private static func time(of record: RecordBatch.Record, _ batch: RecordBatch) -> Timestamp {
+    static func time(of record: RecordBatch.Record, _ batch: RecordBatch) -> Timestamp {
         let value = batch.arena.span.extracting(
             record.value.isAbsent ? 0..<0 : record.value.indices
         )
@@ -78,5 +78,5 @@ enum LastNotice {
 }
 
 extension Timestamp {
-    fileprivate static let distant = Timestamp(milliseconds: .min)
+    static let distant = Timestamp(milliseconds: .min)
 }

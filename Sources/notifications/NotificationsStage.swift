@@ -24,6 +24,7 @@ final class NotificationsStage: ReloadingStage {
     private let load: () throws(ConfigurationFault) -> TrustFiles
     private let log: Log?
     private let metrics: GapMetrics?
+    private let whole: (GapWatch.Gap) -> GapWatch.Gap?
     private var gaps: GapWatch
     private var verifier: SignedDataVerifier
     private var appsByID: [Int64: AppsFile.App] = [:]
@@ -35,6 +36,7 @@ final class NotificationsStage: ReloadingStage {
     ///   - log: logs gaps and files that cannot be read.
     ///   - metrics: counts gaps.
     ///   - before: what had come in before this worker began.
+    ///   - whole: what the log says of a gap, all partitions of it; nil where it has none.
     ///   - load: reads the files.
     /// - Throws: what is wrong with the files; later only the log says so, and what was read last
     ///   stays in force.
@@ -42,11 +44,13 @@ final class NotificationsStage: ReloadingStage {
         log: Log? = nil,
         metrics: GapMetrics? = nil,
         before: GapWatch.Before = .unknown,
+        whole: @escaping (GapWatch.Gap) -> GapWatch.Gap? = { $0 },
         load: @escaping () throws(ConfigurationFault) -> TrustFiles
     ) throws(ConfigurationFault) {
         self.load = load
         self.log = log
         self.metrics = metrics
+        self.whole = whole
         gaps = GapWatch(before: before)
         let files = try load()
         verifier = SignedDataVerifier(roots: files.roots)
@@ -91,7 +95,7 @@ final class NotificationsStage: ReloadingStage {
         into plan: inout BatchPlan
     ) throws(Fault) -> Verdict {
         let received = try Self.received(value)
-        if let gap = gaps.heard(at: received.receivedAt) {
+        if let gap = gaps.heard(at: received.receivedAt).flatMap(whole) {
             tell(gap)
         }
         let notification = try verified(received, now: plan.now)

@@ -5,7 +5,7 @@ import HTTPServer
 import Testing
 
 /// A certificate for 127.0.0.1, made by the openssl command, and its folder.
-private final class TestIdentity {
+final class TestIdentity {
     let folder: URL
     var certificateFile: String { folder.appendingPathComponent("certificate.pem").path }
     var keyFile: String { folder.appendingPathComponent("key.pem").path }

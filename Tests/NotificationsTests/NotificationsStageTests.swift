@@ -2,6 +2,7 @@ import Crypto
 import Kafka
 import MessageExamples
 import StageRuntime
+import Telemetry
 import Testing
 import TokenDomain
 import TokenWire
@@ -42,7 +43,8 @@ struct NotificationDraft: Sendable {
     }
 
     /// What the stage makes of record values, in one batch.
-    private func judge(_ values: [String]) -> BatchPlan {
+    @discardableResult
+    private func judge(_ values: [String], by other: NotificationsStage? = nil) -> BatchPlan {
         var batch = RecordBatch()
         for (index, value) in values.enumerated() {
             let start = batch.arena.count
@@ -64,7 +66,7 @@ struct NotificationDraft: Sendable {
             state: StagedState(),
             now: Timestamp(milliseconds: 1_800_000_000_000)
         )
-        stage.judge(batch, into: &plan)
+        (other ?? stage).judge(batch, into: &plan)
         return plan
     }
 
@@ -77,6 +79,31 @@ struct NotificationDraft: Sendable {
             return nil
         }
         return fault.code
+    }
+
+    @Test(arguments: [true, false])
+    func `counts a gap only where the whole log has it`(isInLog: Bool) throws {
+        let metrics = Metrics()
+        var asked: [GapWatch.Gap] = []
+        let files = TrustFiles(apps: AppsFile(apps: []), roots: payloads.roots)
+        let stage = try NotificationsStage(
+            metrics: GapMetrics(metrics),
+            whole: { gap in
+                asked.append(gap)
+                return isInLog ? gap : nil
+            }
+        ) { files }
+        let times = [0, 1, 200, 201].map {
+            Timestamp(milliseconds: 1_700_000_000_000) + .hours($0)
+        }
+        let values = times.map {
+            #"{"signedPayload":"a.b.c","receivedAt":\#($0.milliseconds)}"#
+        }
+        judge(values, by: stage)
+        #expect(asked == [GapWatch.Gap(from: times[1], to: times[2])])
+        let line = "tollway_notification_gaps_total \(isInLog ? 1 : 0)\n"
+        let text = String(decoding: metrics.render(), as: UTF8.self)
+        #expect(text.contains(line), "\(text)")
     }
 
     @Test func `hands on what Apple says about a token`() throws {

@@ -138,6 +138,18 @@ import Testing
         #expect(rules(list(multi: ["de": [first, second]]), isStreaming: true) == ["L16?"])
     }
 
+    @Test(arguments: [
+        ("example.com/a", "example.com/b"), ("", "/buy"), ("https://", "https:///buy"),
+        ("https://example.com?a=b", "https://example.com?a=c"),
+        ("https://example.com/#a", "https://example.com/#b"),
+        ("https://example.com", "https://example.com#top"),
+        ("https://example.com/a", "https://example.com/A"),
+    ])
+    func `do not take what differs, or is no URL, for nearly equal`(first: String, second: String) {
+        let found = rules(list(multi: ["de": [first, second]]), isStreaming: true)
+        #expect(!found.contains("L16?"), "\(found)")
+    }
+
     @Test func `tell the shapes of the two keys apart`() {
         func found(_ link: PropertyValue?, _ multi: PropertyValue?) -> [String] {
             rules(LinkList(link: link, multiLink: multi))

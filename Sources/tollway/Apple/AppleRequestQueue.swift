@@ -38,8 +38,12 @@ final class AppleRequestQueue<Subject> {
         /// Monotonic milliseconds.
         var nextAt = 0.0
         /// Failures without an answer between, and when the first was, in monotonic milliseconds.
+        ///
+        /// What was under way when one was counted is no further one: it may be one reset for all.
         var failureCount = 0
         var failingSince = 0.0
+        /// The first request that was sent after the last failure that counts.
+        var firstCountedTag: UInt64 = 0
         /// That Apple fails was said.
         var isSaid = false
         var limitCount = 0
@@ -193,7 +197,7 @@ final class AppleRequestQueue<Subject> {
         defer { lanes[lane] = state }
         switch response.outcome {
         case .failed(let failure):
-            again(waiting, failure.message, &state, in: lane)
+            again(waiting, response.tag, failure.message, &state, in: lane)
         case .answered(let answer) where answer.status == 401 || answer.status == 403:
             keys.heard(httpStatus: answer.status, of: lane, signedWith: keyID)
             guard waiting.refusalCount + 1 < keyCount(lane.appAppleID) else {
@@ -210,7 +214,7 @@ final class AppleRequestQueue<Subject> {
         case .answered(let answer) where answer.status == 429:
             hold(waiting, answer, &state, in: lane)
         case .answered(let answer) where answer.status >= 500:
-            again(waiting, "HTTP \(answer.status)", &state, in: lane)
+            again(waiting, response.tag, "HTTP \(answer.status)", &state, in: lane)
         case .answered(let answer):
             state.failureCount = 0
             state.limitCount = 0
@@ -244,10 +248,16 @@ final class AppleRequestQueue<Subject> {
     /// Nothing is known: it is asked again, later each time, until it is given up.
     private func again(
         _ waiting: Waiting,
+        _ tag: UInt64,
         _ why: String,
         _ state: inout LaneState,
         in lane: Lane
     ) {
+        guard tag >= state.firstCountedTag else {
+            state.waiting.insert(waiting, at: state.takenCount)
+            return
+        }
+        state.firstCountedTag = nextTag
         let now = Double(WallClock.monotonicMilliseconds())
         state.failureCount += 1
         if state.failureCount == 1 {

@@ -11,7 +11,8 @@ internal import TokenWire
 final class DoctorTestNotification {
     /// Apple takes one such request a second.
     private static let requestsPerSecond = 1.0
-    private static let waitMilliseconds: Int64 = 45_000
+    /// An answer that is older says nothing about the end.
+    private static let silenceMillisecondsMax: Int64 = 10_000
     private static let readCountMax = 1_000
     /// No URL is set for the environment in App Store Connect.
     private static let noURLCode: Int64 = 4_040_007
@@ -26,21 +27,31 @@ final class DoctorTestNotification {
         var lane: Lane
         var token: String
         var status: TestNotificationStatus?
+        /// A question about it is under way.
+        var isAsked = false
+        /// When Apple answered the last, in monotonic milliseconds.
+        var heardAt: Int64?
 
-        var name: String { "app \(lane.appAppleID) (\(lane.environment.rawValue))" }
         var isTried: Bool { status?.sendAttemptResult != nil }
     }
 
     private let queue: AppleRequestQueue<Question>
     private let browser: LogBrowser
     private let apps: [AppsFile.App]
+    private let waitMilliseconds: Int64
+    /// Lanes that were asked for a test, without result so far.
+    private var unanswered: [Lane] = []
     private var tests: [Test] = []
     /// What came in since the beginning.
     private var arrived: Set<UInt64> = []
     private var findings: [DoctorFinding] = []
 
     /// - Throws: where there is no key to ask Apple with, or no Kafka to see it arrive in.
-    init(_ configuration: Configuration) throws(CommandFailure) {
+    init(
+        _ configuration: Configuration,
+        waitMilliseconds: Int64 = 45_000
+    ) throws(CommandFailure) {
+        self.waitMilliseconds = waitMilliseconds
         let keys = try AppleKeys(configuration)
         apps = keys.apps
         let requests = AppStoreRequests(hosts: configuration.appleHosts)
@@ -87,26 +98,39 @@ final class DoctorTestNotification {
     }
 
     /// Asks, and waits up to 45 s.
+    ///
+    /// - Returns: one for each app and world.
     func run() -> [DoctorFinding] {
-        for app in apps {
-            for environment in AppleEnvironment.allCases {
-                queue.add(
-                    .request,
-                    in: Lane(appAppleID: app.appAppleID, environment: environment)
-                )
-            }
+        unanswered = apps.flatMap { app in
+            AppleEnvironment.allCases.map { Lane(appAppleID: app.appAppleID, environment: $0) }
         }
-        let until = WallClock.monotonicMilliseconds() + Self.waitMilliseconds
+        for lane in unanswered {
+            queue.add(.request, in: lane)
+        }
+        let until = WallClock.monotonicMilliseconds() + waitMilliseconds
         while WallClock.monotonicMilliseconds() < until, queue.isBusy || !isDone {
             queue.turn().forEach(take)
             read()
-            if !queue.isBusy {
-                for test in tests where !test.isTried {
-                    queue.add(.status(test.token), in: test.lane)
-                }
+            // Lane by lane: one that Apple limits keeps no other waiting.
+            for index in tests.indices where !tests[index].isTried && !tests[index].isAsked {
+                tests[index].isAsked = true
+                queue.add(.status(tests[index].token), in: tests[index].lane)
             }
         }
-        return findings + tests.map(finding)
+        let now = WallClock.monotonicMilliseconds()
+        return findings + tests.map { finding($0, now: now) }
+            + unanswered.map { noAnswer("no test for \(Self.name($0))") }
+    }
+
+    private static func name(_ lane: Lane) -> String {
+        "app \(lane.appAppleID) (\(lane.environment.rawValue))"
+    }
+
+    private func noAnswer(_ what: String) -> DoctorFinding {
+        .skipped(
+            .notifications,
+            "\(what): Apple gave no answer within \(waitMilliseconds / 1_000) s"
+        )
     }
 
     private var isDone: Bool {
@@ -123,7 +147,8 @@ final class DoctorTestNotification {
     }
 
     private func take(_ result: AppleRequestQueue<Question>.Result) {
-        let name = "app \(result.lane.appAppleID) (\(result.lane.environment.rawValue))"
+        let name = Self.name(result.lane)
+        unanswered.removeAll { $0 == result.lane }
         switch (result.subject, result.outcome) {
         case (_, .failure(let trouble)):
             tests.removeAll { $0.lane == result.lane }
@@ -137,8 +162,13 @@ final class DoctorTestNotification {
                 findings.append(refusal(answer, name))
             }
         case (.status(let token), .success(let answer)):
+            guard let index = tests.firstIndex(where: { $0.token == token }) else {
+                return
+            }
+            tests[index].isAsked = false
+            tests[index].heardAt = WallClock.monotonicMilliseconds()
             // Not found: Apple does not know it yet.
-            if answer.status == 200, let index = tests.firstIndex(where: { $0.token == token }) {
+            if answer.status == 200 {
                 tests[index].status = TestNotificationStatus(answer.body)
             }
         }
@@ -184,19 +214,22 @@ final class DoctorTestNotification {
         }
     }
 
-    private func finding(_ test: Test) -> DoctorFinding {
+    private func finding(_ test: Test, now: Int64) -> DoctorFinding {
+        let name = Self.name(test.lane)
         guard let result = test.status?.sendAttemptResult else {
+            guard let heardAt = test.heardAt, now - heardAt <= Self.silenceMillisecondsMax else {
+                return noAnswer("whether Apple sent the test for \(name) is unknown")
+            }
             return .warning(
                 .notifications,
-                "Apple did not send the test for \(test.name) within"
-                    + " \(Self.waitMilliseconds / 1_000) s",
+                "Apple did not send the test for \(name) within \(waitMilliseconds / 1_000) s",
                 "ask again; Apple may take longer"
             )
         }
         guard result == Self.success else {
             return .failed(
                 .notifications,
-                "Apple could not deliver the test for \(test.name): \(result)",
+                "Apple could not deliver the test for \(name): \(result)",
                 "is the URL right, does ingest run behind it with"
                     + " \(Setting.appleRootsFile.fullName), is 17.0.0.0/8 let in with TLS 1.2?"
             )
@@ -204,10 +237,10 @@ final class DoctorTestNotification {
         guard hasArrived(test) else {
             return .failed(
                 .notifications,
-                "Apple delivered the test for \(test.name), and it is not in this Kafka",
+                "Apple delivered the test for \(name), and it is not in this Kafka",
                 "the URL in App Store Connect leads to another door than this pipeline's"
             )
         }
-        return .ok(.notifications, "Apple's test for \(test.name) came in")
+        return .ok(.notifications, "Apple's test for \(name) came in")
     }
 }

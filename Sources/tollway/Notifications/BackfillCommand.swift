@@ -147,7 +147,8 @@ struct BackfillEnding {
         }
         guard troubles.isEmpty else {
             // Nothing at all was fetched: that is no part.
-            return troubles.count == plan.places.count ? troubles[0].failure.exit : .partlyDone
+            let isNothing = count == 0 && troubles.count == plan.places.count
+            return isNothing ? troubles[0].failure.exit : .partlyDone
         }
         return count == 0 ? .nothingMatched : .ok
     }

@@ -1,6 +1,7 @@
 import AppStoreAPI
 import Foundation
 import LocalKafka
+import StageRuntime
 import Testing
 import TokenDomain
 
@@ -78,6 +79,31 @@ import TokenDomain
         #expect(plan.doneCount == 1 && !plan.isDone)
         plan.advance(lane: 0, to: nil)
         #expect(plan.isDone)
+    }
+}
+
+@Suite struct `A backfill's end` {
+    @Test(
+        arguments: [
+            (0, 0, .nothingMatched), (1, 0, .ok), (0, 1, .partlyDone), (0, 2, .noApple),
+            (1, 1, .partlyDone), (1, 2, .partlyDone),
+        ] as [(Int, Int, ExitCode)]
+    )
+    func `is a part where anything was fetched`(count: Int, failedCount: Int, exit: ExitCode) {
+        let lanes = AppleEnvironment.allCases.map { Lane(appAppleID: 1, environment: $0) }
+        let now = Timestamp(milliseconds: 1_000)
+        let ending = BackfillEnding(
+            runID: "backfill-1",
+            plan: BackfillPlan(from: now, to: now, onlyFailures: false, lanes: lanes),
+            isReal: true,
+            isInterrupted: false,
+            count: count,
+            pageCount: 1,
+            troubles: lanes.prefix(failedCount).map {
+                ($0, AppleTrouble.away($0, because: "HTTP 500").failure)
+            }
+        )
+        #expect(ending.exit == exit)
     }
 }
 
@@ -243,6 +269,43 @@ import TokenDomain
         let status = try #require(TestNotificationStatus(Array(body.utf8)))
         #expect(status.signedPayload == payload && status.sendAttemptResult == result)
         #expect(TestNotificationStatus(Array("{}".utf8)) == nil)
+    }
+
+    @Test func `has a line for each app and world, also where Apple limits one`() throws {
+        let topic = "tollway.notifications.received.v1"
+        let broker = try MockBroker(topics: [topic: 1])
+        defer { broker.close() }
+        // One lane's question about the test, and another's for one.
+        let apple = try SimulatedApple(arguments: [
+            "--fault",
+            "429:on=test,app=com.example.a,environment=production,after=1,retry-after=60s",
+            "--fault", "429:on=test,app=com.example.a,environment=sandbox,retry-after=60s",
+        ])
+        try apple.call(
+            "PUT",
+            "/urls",
+            #"{"production":"http://127.0.0.1:1/","sandbox":"http://127.0.0.1:1/"}"#
+        )
+        let configuration = try Configuration(
+            environment: apple.environment.merging(
+                ["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers]
+            ) { $1 },
+            program: .tollway
+        )
+        let doctor = try DoctorTestNotification(configuration, waitMilliseconds: 4_000)
+        let findings = doctor.run().map { "\($0.verdict.rawValue) \($0.sentence)" }
+        let ids = SimulatedApple.apps.map(\.0)
+        let undelivered = "failed Apple could not deliver the test for app \(ids[1])"
+        let expected = [
+            "skipped whether Apple sent the test for app \(ids[0]) (production) is unknown: Apple"
+                + " gave no answer within 4 s",
+            "skipped no test for app \(ids[0]) (sandbox): Apple gave no answer within 4 s",
+            "\(undelivered) (production)", "\(undelivered) (sandbox)",
+        ]
+        #expect(findings.count == expected.count, "\(findings)")
+        for sentence in expected {
+            #expect(findings.contains { $0.hasPrefix(sentence) }, "\(sentence): \(findings)")
+        }
     }
 
     @Test(.enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))

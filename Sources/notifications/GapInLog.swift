@@ -1,0 +1,62 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// Asks Kafka whether a gap that a worker finds in its own partitions is one of all of them.
+///
+/// Notifications have no key: of a few a week, other workers may have read all that came in between.
+enum GapInLog {
+    private static let questionMilliseconds = 2_000
+    private static let readMillisecondsMax: Int64 = 3_000
+    private static let waitMilliseconds = 200
+    private static let recordCountMax = 10_000
+
+    /// Waits a few seconds at most.
+    ///
+    /// - Returns: the gap in the whole log, nil where there is none; `gap` itself where Kafka does
+    ///   not say in time.
+    static func ask(_ gap: GapWatch.Gap, _ configuration: Configuration) -> GapWatch.Gap? {
+        do throws(LogFault) {
+            guard let times = try times(within: gap, configuration) else {
+                return gap
+            }
+            return gap.left(by: times)
+        } catch {
+            // Too often is better than not at all.
+            return gap
+        }
+    }
+
+    /// - Returns: nil where they are too many for the time.
+    private static func times(
+        within gap: GapWatch.Gap,
+        _ configuration: Configuration
+    ) throws(LogFault) -> [Timestamp]? {
+        let topic = Topic.notificationsReceived.name(prefix: configuration.topicPrefix)
+        let browser = try LogBrowser(
+            settings: configuration.kafka,
+            topics: [topic],
+            deadlineMilliseconds: questionMilliseconds
+        )
+        defer { browser.close() }
+        try browser.start(from: gap.from.map { .timestamp($0.milliseconds) } ?? .earliest)
+        let until = WallClock.monotonicMilliseconds() + readMillisecondsMax
+        var times: [Timestamp] = []
+        var batch = RecordBatch()
+        var isEnd = browser.remainingCount == 0
+        while !isEnd {
+            guard times.count < recordCountMax, WallClock.monotonicMilliseconds() < until else {
+                return nil
+            }
+            batch.removeAll()
+            isEnd = try browser.read(
+                into: &batch,
+                recordCountMax: 1_000,
+                waitMilliseconds: waitMilliseconds
+            )
+            times += batch.records.map { LastNotice.time(of: $0, batch) }
+        }
+        return times
+    }
+}
