@@ -231,23 +231,31 @@ extension TokenAccount {
     ) -> Debt {
         let isDuplicate = dueEvent == .duplicateDue
         let held = receivedAt + (isDuplicate ? policy.duplicateHold : policy.hold)
-        let deadline = policy.deadline(
-            creation: tokenCreationDate,
-            expiration: tokenExpirationDate
-        )
-        guard let latest = deadline.map({ $0 + -ReportPolicy.deadlineMargin }), latest < held else {
-            return Debt(dueAt: held, reason: isDuplicate ? .duplicate : .hold, origin: origin)
+        // Its primary is to be heard first, for Apple may refuse that: it may have come this far only now.
+        let lead = Self.primaryLead(policy)
+        let heard = min(now, held + ReportPolicy.primaryLagMax) + lead
+        guard let latest = latestDue(policy), latest < held else {
+            return isDuplicate
+                ? Debt(dueAt: max(held, heard), reason: .duplicate, origin: origin)
+                : Debt(dueAt: held, reason: .hold, origin: origin)
         }
         // Long past is due now; earlier than it came in cannot be.
         let dueAt = max(latest, receivedAt)
-        guard isDuplicate else {
-            return Debt(dueAt: dueAt, reason: .deadline, origin: origin)
-        }
-        // Its primary is due then, or once it has come this far, and is to be heard first: Apple may
-        // refuse that.
-        let primaryDueAt = max(dueAt, min(now, held + ReportPolicy.primaryLagMax))
-        let lead = min(ReportPolicy.primaryLead, policy.hold)
-        return Debt(dueAt: primaryDueAt + lead, reason: .duplicate, origin: origin)
+        // The primary is due then, too.
+        return isDuplicate
+            ? Debt(dueAt: max(dueAt + lead, heard), reason: .duplicate, origin: origin)
+            : Debt(dueAt: dueAt, reason: .deadline, origin: origin)
+    }
+
+    /// When a report is due for its deadline; nil where its dates are not known.
+    private func latestDue(_ policy: ReportPolicy) -> Timestamp? {
+        policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+            .map { $0 + -ReportPolicy.deadlineMargin }
+    }
+
+    /// What a short hold leaves of ``ReportPolicy/primaryLead``.
+    private static func primaryLead(_ policy: ReportPolicy) -> Milliseconds {
+        min(ReportPolicy.primaryLead, policy.hold)
     }
 
     /// A sale may come to be reported before anybody has said of what date its token is.
