@@ -272,7 +272,12 @@ import Testing
         policy.reportsUnknownReminders = isReported
         var account = Fixtures.account()
         let reminder = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: "1")
-        let absorption = account.absorb(reminder, origin: Fixtures.origin(1, 1), policy: policy)
+        let absorption = account.absorb(
+            reminder,
+            origin: Fixtures.origin(1, 1),
+            now: Self.received,
+            policy: policy
+        )
         #expect(absorption == (isReported ? .guarded : .noted))
         let guardedFrom = reminder.receivedAt + policy.unrecognizedGrace
         #expect((account.attention == .guarded(from: guardedFrom)) == isReported)
@@ -329,7 +334,12 @@ import Testing
             uuid: "feb",
             at: CalendarMonth(of: Self.due).adding(1).start
         )
-        let absorption = account.absorb(february, origin: Fixtures.origin(1, 1), policy: policy)
+        let absorption = account.absorb(
+            february,
+            origin: Fixtures.origin(1, 1),
+            now: february.receivedAt,
+            policy: policy
+        )
         #expect(absorption == (repeats ? .owed : .alreadyReported))
         _ = account.advance(now: february.receivedAt, policy: policy)
         #expect(account.current?.number == (repeats ? 2 : nil))
