@@ -19,6 +19,7 @@ struct RepeatCount {
     private var unclassified: [UInt64: Int64] = [:]
 
     private static let head = ByteNeedle(Array(#""head":"#.utf8))
+    private static let unheard = ByteNeedle(Array(#""isUnheard":true"#.utf8))
     private static let token = ByteNeedle(Array(#""token":{"#.utf8))
 
     init(window: AccountWindow) {
@@ -34,7 +35,8 @@ struct RepeatCount {
 
     /// Takes a record of dedupe's state.
     mutating func takeState(key: Span<UInt8>, value: Span<UInt8>, recordTime: Int64) {
-        guard let digest = IdentityDigest.of(changelogKey: key) else {
+        // What Apple refused before it came in was not taken then.
+        guard let digest = IdentityDigest.of(changelogKey: key), !Self.unheard.isIn(value) else {
             return
         }
         times[digest] = min(times[digest] ?? .max, recordTime)

@@ -23,6 +23,8 @@ import TokenWire
         case refused
         case refusedBeforeAnother
         case refusedAsDuplicate
+        /// Apple has refused it before it came in.
+        case refusedUnheard
 
         var record: DedupeRecord {
             var material: [UInt8] = []
@@ -38,16 +40,19 @@ import TokenWire
                 case .taken: (0, nil)
                 case .takenAsDuplicate, .refusedAsDuplicate: (1, first)
                 case .refused: (0, PeriodHead(count: 1, primary: nil))
+                case .refusedUnheard: (0, nil)
                 case .refusedBeforeAnother:
                     (0, PeriodHead(count: 2, primary: .init(index: 1, id: other)))
                 }
             return DedupeRecord(
                 identity: DedupeKey(Hash.sha256(material).span),
-                place: PeriodPlace(period: DedupeKey(high: 1, low: 1), index: index),
+                place: self == .refusedUnheard
+                    ? nil : PeriodPlace(period: DedupeKey(high: 1, low: 1), index: index),
                 externalPurchaseID: Array(id.text.utf8),
                 keysExpire: start + .days(400),
                 head: head,
-                token: self == .takenAsDuplicate ? Array(#"{"receivedAt":1"#.utf8) : nil
+                token: self == .takenAsDuplicate ? Array(#"{"receivedAt":1"#.utf8) : nil,
+                isUnheard: self == .refusedUnheard
             )
         }
     }
@@ -89,6 +94,7 @@ import TokenWire
             (.refusedAsDuplicate, 24, 5, false, 1),
             // Sent again after the refusal.
             (.refused, 24, 30, true, 0),
+            (.refusedUnheard, -30, 0, false, 0),
             // Outside of the window.
             (.refused, 24, 300, true, 0), (.refused, 400, 300, false, 0),
         ]
