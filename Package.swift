@@ -360,7 +360,7 @@ let package = Package(
             "TollwayTests",
             [
                 "tollway", "AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "Kafka",
-                "LocalKafka", "purchases",
+                "LocalKafka", "dedupe", "purchases",
                 "StageRuntime",
                 "Telemetry", "TokenDomain", "TokenWire",
             ]

@@ -89,14 +89,14 @@ extension TokenAccount {
         }
         debt = firstDebt(receivedAt: distinct.receivedAt, origin: origin, now: now, policy: policy)
         if let notice = waitingNotice {
-            bringForward(to: notice.receivedAt, reason: .unreported, origin: notice.origin)
+            askFor(notice, .unreported, now: now, policy: policy)
         }
         if let reminder = waitingReminder {
-            bringForward(to: reminder.receivedAt, reason: .reminder, origin: reminder.origin)
+            askFor(reminder, .reminder, now: now, policy: policy)
         }
         waitingNotice = nil
         waitingReminder = nil
-        takeBackUnknown(at: distinct.receivedAt)
+        takeBackUnknown(at: distinct.receivedAt, now: now, policy: policy)
         return .owed
     }
 
@@ -104,6 +104,7 @@ extension TokenAccount {
     package mutating func absorb(
         _ notice: NotificationVerified,
         origin: RecordOrigin,
+        now: Timestamp,
         policy: ReportPolicy
     ) -> Absorption {
         let isUnreported = notice.subtype == "UNREPORTED"
@@ -124,8 +125,8 @@ extension TokenAccount {
             origin: origin
         )
         return isUnreported
-            ? absorbUnreported(waiting, policy: policy)
-            : absorbReminder(waiting, signedDate: notice.signedDate, policy: policy)
+            ? absorbUnreported(waiting, now: now, policy: policy)
+            : absorbReminder(waiting, signedDate: notice.signedDate, now: now, policy: policy)
     }
 
     /// A customer who is new to a token that Apple does not know: it was not reported for them.
@@ -177,20 +178,28 @@ extension TokenAccount {
                 now: now,
                 policy: policy
             )
+        } else if let debt, debt.reason == .unreported {
+            // Apple waits for it, and it is behind nothing now.
+            self.debt?.dueAt = min(debt.dueAt, now)
         }
         return .promoted
     }
 
     /// It came in after it was proven unknown: what says so is withdrawn, unless Apple has it, and
     /// Apple has asked for what it owes instead.
-    private mutating func takeBackUnknown(at time: Timestamp) {
+    private mutating func takeBackUnknown(
+        at time: Timestamp,
+        now: Timestamp,
+        policy: ReportPolicy
+    ) {
         doubtOutdated()
         for intent in [current].compactMap({ $0 }) + parked where isOutdated(intent) {
-            bringForward(
-                to: min(intent.deadline, time),
-                reason: .unreported,
+            let notice = WaitingNotice(
+                receivedAt: min(intent.deadline, time),
+                guardedFrom: nil,
                 origin: intent.origin
             )
+            askFor(notice, .unreported, now: now, policy: policy)
         }
         parked.removeAll(where: isOutdated)
     }
@@ -231,23 +240,31 @@ extension TokenAccount {
     ) -> Debt {
         let isDuplicate = dueEvent == .duplicateDue
         let held = receivedAt + (isDuplicate ? policy.duplicateHold : policy.hold)
-        let deadline = policy.deadline(
-            creation: tokenCreationDate,
-            expiration: tokenExpirationDate
-        )
-        guard let latest = deadline.map({ $0 + -ReportPolicy.deadlineMargin }), latest < held else {
-            return Debt(dueAt: held, reason: isDuplicate ? .duplicate : .hold, origin: origin)
+        // Its primary is to be heard first, for Apple may refuse that: it may have come this far only now.
+        let lead = Self.primaryLead(policy)
+        let heard = min(now, held + ReportPolicy.primaryLagMax) + lead
+        guard let latest = latestDue(policy), latest < held else {
+            return isDuplicate
+                ? Debt(dueAt: max(held, heard), reason: .duplicate, origin: origin)
+                : Debt(dueAt: held, reason: .hold, origin: origin)
         }
         // Long past is due now; earlier than it came in cannot be.
         let dueAt = max(latest, receivedAt)
-        guard isDuplicate else {
-            return Debt(dueAt: dueAt, reason: .deadline, origin: origin)
-        }
-        // Its primary is due then, or once it has come this far, and is to be heard first: Apple may
-        // refuse that.
-        let primaryDueAt = max(dueAt, min(now, held + ReportPolicy.primaryLagMax))
-        let lead = min(ReportPolicy.primaryLead, policy.hold)
-        return Debt(dueAt: primaryDueAt + lead, reason: .duplicate, origin: origin)
+        // The primary is due then, too.
+        return isDuplicate
+            ? Debt(dueAt: max(dueAt + lead, heard), reason: .duplicate, origin: origin)
+            : Debt(dueAt: dueAt, reason: .deadline, origin: origin)
+    }
+
+    /// When a report is due for its deadline; nil where its dates are not known.
+    private func latestDue(_ policy: ReportPolicy) -> Timestamp? {
+        policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+            .map { $0 + -ReportPolicy.deadlineMargin }
+    }
+
+    /// What a short hold leaves of ``ReportPolicy/primaryLead``.
+    private static func primaryLead(_ policy: ReportPolicy) -> Milliseconds {
+        min(ReportPolicy.primaryLead, policy.hold)
     }
 
     /// A sale may come to be reported before anybody has said of what date its token is.
@@ -282,6 +299,7 @@ extension TokenAccount {
 
     private mutating func absorbUnreported(
         _ notice: WaitingNotice,
+        now: Timestamp,
         policy: ReportPolicy
     ) -> Absorption {
         guard lastAccepted == nil else {
@@ -300,7 +318,7 @@ extension TokenAccount {
         }
         switch role {
         case .primary, .duplicate:
-            bringForward(to: notice.receivedAt, reason: .unreported, origin: notice.origin)
+            askFor(notice, .unreported, now: now, policy: policy)
         case .seen:
             waitingNotice = Self.earlier(waitingNotice, notice)
             return .noticeForSeen
@@ -316,6 +334,7 @@ extension TokenAccount {
     private mutating func absorbReminder(
         _ notice: WaitingNotice,
         signedDate: Timestamp,
+        now: Timestamp,
         policy: ReportPolicy
     ) -> Absorption {
         guard current == nil || current?.reason == .request else {
@@ -345,23 +364,40 @@ extension TokenAccount {
                 return .alreadyReported
             }
         }
-        bringForward(to: notice.receivedAt, reason: .reminder, origin: notice.origin)
+        askFor(notice, .reminder, now: now, policy: policy)
         return isBusy ? .underWay : .owed
     }
 
-    /// Makes the debt due earlier, or makes one; the earliest cause is the one that is reported.
-    private mutating func bringForward(
-        to time: Timestamp,
-        reason: ReportReason,
-        origin: RecordOrigin
+    /// Apple asks for a token that is known: what it owes is due now, and the earliest cause is the one
+    /// that is reported; but DUPLICATE_TOKEN is due once the token's primary has been heard.
+    ///
+    /// For nothing may follow it, and Apple never asks for a primary that is forged. A month's report has 15
+    /// days: a reminder makes a duplicate no earlier.
+    private mutating func askFor(
+        _ notice: WaitingNotice,
+        _ reason: ReportReason,
+        now: Timestamp,
+        policy: ReportPolicy
     ) {
-        let candidate = Debt(dueAt: time, reason: reason, origin: origin)
         guard let debt else {
-            self.debt = candidate
+            self.debt = Debt(dueAt: notice.receivedAt, reason: reason, origin: notice.origin)
             return
         }
-        if (candidate.dueAt, candidate.origin) < (debt.dueAt, debt.origin) {
-            self.debt = candidate
+        guard lastAccepted == nil, dueEvent == .duplicateDue else {
+            if (notice.receivedAt, notice.origin) < (debt.dueAt, debt.origin) {
+                self.debt = Debt(dueAt: notice.receivedAt, reason: reason, origin: notice.origin)
+            }
+            return
+        }
+        guard reason == .unreported, debt.reason == .duplicate else {
+            return
+        }
+        self.debt?.reason = .unreported
+        // Near its deadline, or late, it is as close behind its primary as it may be.
+        if let latest = latestDue(policy), debt.dueAt <= latest {
+            let primaryDueAt = debt.dueAt + -policy.hold
+            let heard = max(now, primaryDueAt) + Self.primaryLead(policy)
+            self.debt?.dueAt = min(debt.dueAt, heard)
         }
     }
 

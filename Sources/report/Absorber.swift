@@ -130,7 +130,7 @@ struct Absorber {
                 accounts,
                 notice.receivedAt
             )
-            absorption = account.absorb(notice, origin: origin, policy: policy)
+            absorption = account.absorb(notice, origin: origin, now: now, policy: policy)
         case .request(let request, let parts):
             let time =
                 record.timestampMilliseconds >= 0

@@ -57,6 +57,7 @@ import TokenWire
                 _ = next.absorb(
                     notice(token, step, now),
                     origin: origin(1, step),
+                    now: now,
                     policy: Self.policy
                 )
             case 3, 4:

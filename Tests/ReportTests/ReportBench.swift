@@ -234,9 +234,10 @@ final class ReportBench {
         if case .duplicate = role {
             token.tokenCreationDate = Self.start + .days(-365)
             if expiration == nil {
-                // Due at once: held for as long as a duplicate is, which ends within its deadline.
+                // Due at once: so long ago that its primary has been heard.
                 token.tokenExpirationDate = clock.now + .hours(-23)
-                cameAt = cameAt + .hours(-48)
+                cameAt =
+                    cameAt + .hours(-48) + -ReportPolicy.primaryLagMax + -ReportPolicy.primaryLead
             }
         }
         token.tokenExpirationDate = expiration ?? token.tokenExpirationDate

@@ -219,7 +219,7 @@ final class ReportRig {
         }
     }
 
-    /// Held for as long as a duplicate is, which ends within its deadline, so due at once.
+    /// Due at once: so long ago that its primary has been heard.
     private func distinct(_ id: TokenID, now: Int64) -> TokenDistinct {
         let now = Timestamp(milliseconds: now)
         return TokenDistinct(
@@ -230,7 +230,8 @@ final class ReportRig {
             tokenCreationDate: now + .days(-365),
             tokenExpirationDate: now + .hours(-23),
             customer: nil,
-            receivedAt: now + .hours(-48),
+            receivedAt: now + .hours(-48) + -ReportPolicy.primaryLagMax
+                + -ReportPolicy.primaryLead,
             role: .duplicate(of: TokenID("first"))
         )
     }

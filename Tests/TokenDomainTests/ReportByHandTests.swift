@@ -56,7 +56,8 @@ import Testing
     @Test func `buries a queued report that may no longer follow`() {
         var account = Fixtures.account()
         let duplicate = Fixtures.distinct(.duplicate(of: TokenID("first")))
-        _ = account.take(duplicate, now: Self.received + .hours(48))
+        _ = account.take(duplicate, now: Self.received)
+        _ = account.advance(now: Self.received + .hours(48), policy: Fixtures.policy)
         let items = Fixtures.request(.lineItem, lineItems: "[1]")
         expect(account.take(items, offset: 1, now: Self.received), .owed)
         let effects = account.hear(.accepted, at: Self.received)

@@ -124,6 +124,7 @@ extension TokenAccount {
         let absorption = absorb(
             notice,
             origin: ReportFixtures.origin(1, offset),
+            now: now,
             policy: policy
         )
         _ = advance(now: now, policy: policy)

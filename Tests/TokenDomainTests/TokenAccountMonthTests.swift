@@ -64,7 +64,7 @@ private typealias Fixtures = ReportFixtures
         mutating func hearReminder(_ uuid: String) -> Absorption {
             let notice = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: uuid, at: now)
             let origin = Fixtures.origin(1, 1)
-            let absorption = account.absorb(notice, origin: origin, policy: policy)
+            let absorption = account.absorb(notice, origin: origin, now: now, policy: policy)
             _ = account.advance(now: now, policy: policy)
             return absorption
         }
@@ -175,7 +175,12 @@ private typealias Fixtures = ReportFixtures
         expect(token.hearReminder("r"), .owed)
         token.now = token.now + .days(days)
         let unreported = Fixtures.notice("UNREPORTED", uuid: "u", at: token.now)
-        _ = token.account.absorb(unreported, origin: Fixtures.origin(1, 2), policy: Self.policy)
+        _ = token.account.absorb(
+            unreported,
+            origin: Fixtures.origin(1, 2),
+            now: token.now,
+            policy: Self.policy
+        )
         #expect(token.account.current?.deadline == token.now)
         token.isLate = true
         token.accept()

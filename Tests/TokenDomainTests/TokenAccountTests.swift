@@ -61,8 +61,10 @@ import Testing
         var account = Fixtures.account()
         var distinct = Fixtures.distinct(.duplicate(of: TokenID("first")))
         distinct.tokenType = type
-        _ = account.take(distinct, now: Self.received + wait + Milliseconds(-1))
+        _ = account.take(distinct, now: Self.received)
         #expect(account.attention == .waiting(until: Self.received + wait))
+        _ = account.advance(now: Self.received + wait + Milliseconds(-1), policy: Fixtures.policy)
+        #expect(account.current == nil)
         _ = account.advance(now: Self.received + wait, policy: Fixtures.policy)
         #expect(account.current?.status == status)
     }
@@ -92,32 +94,35 @@ import Testing
         )
     }
 
-    /// Both came late, so Apple has not been asked about the primary when the duplicate comes.
-    @Test(arguments: [
-        (Milliseconds.seconds(30), Milliseconds.seconds(30)), (.days(3), .days(3)),
-        // A clock that is ahead, and not a lag.
-        (.days(400), .days(9)),
-    ])
+    /// Both came late, so Apple has not been asked about the primary when the duplicate comes: days from
+    /// receipt to expiry, seconds from receipt to `report`, and seconds until each is due.
+    private static let latecomers: [(days: Int64, lag: Int64, primary: Int64, duplicate: Int64)] = [
+        (-30, 30, 0, 50), (-30, 259_200, 0, 259_220),
+        (364, 30, 86_400, 172_800), (364, 172_779, 86_400, 172_800),
+        (364, 172_781, 86_400, 172_801), (364, 259_200, 86_400, 259_220),
+        // A clock that is ahead, and not a lag: no more than nine days count.
+        (-30, 34_560_000, 0, 777_620), (364, 34_560_000, 86_400, 777_620),
+    ]
+
+    @Test(arguments: latecomers)
     func `is behind its primary, however late both came this far`(
-        lag: Milliseconds,
-        wait: Milliseconds
+        days: Int64,
+        lag: Int64,
+        primary: Int64,
+        duplicate: Int64
     ) {
-        for role in [TokenRole.primary, .duplicate(of: TokenID("first"))] {
+        let roles = [(TokenRole.primary, primary), (.duplicate(of: TokenID("first")), duplicate)]
+        for (role, wait) in roles {
             var account = Fixtures.account()
             var distinct = Fixtures.distinct(role)
-            distinct.tokenExpirationDate = distinct.receivedAt + .days(-30)
+            distinct.tokenExpirationDate = distinct.receivedAt + .days(days)
             _ = account.absorb(
                 distinct,
                 origin: Fixtures.origin(0, 1),
-                now: Self.received + lag,
+                now: Self.received + .seconds(lag),
                 policy: Fixtures.policy
             )
-            let isPrimary = role == .primary
-            #expect(
-                account.debt?.dueAt
-                    == Self.received + (isPrimary ? .seconds(0) : wait)
-                    + (isPrimary ? .seconds(0) : ReportPolicy.primaryLead)
-            )
+            #expect(account.debt?.dueAt == Self.received + .seconds(wait))
         }
     }
 
@@ -267,7 +272,12 @@ import Testing
         policy.reportsUnknownReminders = isReported
         var account = Fixtures.account()
         let reminder = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: "1")
-        let absorption = account.absorb(reminder, origin: Fixtures.origin(1, 1), policy: policy)
+        let absorption = account.absorb(
+            reminder,
+            origin: Fixtures.origin(1, 1),
+            now: Self.received,
+            policy: policy
+        )
         #expect(absorption == (isReported ? .guarded : .noted))
         let guardedFrom = reminder.receivedAt + policy.unrecognizedGrace
         #expect((account.attention == .guarded(from: guardedFrom)) == isReported)
@@ -324,7 +334,12 @@ import Testing
             uuid: "feb",
             at: CalendarMonth(of: Self.due).adding(1).start
         )
-        let absorption = account.absorb(february, origin: Fixtures.origin(1, 1), policy: policy)
+        let absorption = account.absorb(
+            february,
+            origin: Fixtures.origin(1, 1),
+            now: february.receivedAt,
+            policy: policy
+        )
         #expect(absorption == (repeats ? .owed : .alreadyReported))
         _ = account.advance(now: february.receivedAt, policy: policy)
         #expect(account.current?.number == (repeats ? 2 : nil))

@@ -36,13 +36,19 @@ struct TokenCount {
     ) throws(CommandFailure) {
         try countReceived()
         try countDeadLetters(of: .decode) { line in line.decode.outgoing += 1 }
+        var repeats = RepeatCount(window: window)
         for slice in try slices(.tokensDecoded, .dedupeState) {
-            try countDecoded(slice)
+            try countDecoded(slice, &repeats)
         }
+        repeats.beginPartitions()
         try countDeadLetters(of: .dedupe) { line in line.dedupe.outgoing += 1 }
         try countDeadLetters(of: .report) { line in line.report.outgoing += 1 }
         for slice in try slices(.tokensDistinct, .reportState) {
-            try countDistinct(slice, &months)
+            try countDistinct(slice, &repeats, &months)
+        }
+        for (app, count) in repeats.lateRepeats {
+            lines[app, default: AccountLine()].repeats += count
+            lines[app, default: AccountLine()].dedupe.outgoing += count
         }
     }
 
@@ -128,21 +134,21 @@ struct TokenCount {
 
     // MARK: dedupe
 
-    /// A decoded token is a repeat where the same customer's same token was taken before: in this
-    /// partition, or, by dedupe's state, before what Kafka still has.
-    private mutating func countDecoded(_ partitions: Range<Int32>) throws(CommandFailure) {
-        var taken: [UInt64: Int64] = [:]
+    private mutating func countDecoded(
+        _ partitions: Range<Int32>,
+        _ repeats: inout RepeatCount
+    ) throws(CommandFailure) {
+        repeats.beginPartitions()
         try scan(.dedupeState, partitions, "tokens of dedupe's state") { _, record, batch in
             guard !record.key.isAbsent, !record.value.isAbsent else {
                 return
             }
-            let key = batch.arena.span.extracting(record.key.indices)
-            guard let digest = IdentityDigest.of(changelogKey: key) else {
-                return
-            }
-            taken[digest] = min(taken[digest] ?? .max, record.timestampMilliseconds)
+            repeats.takeState(
+                key: batch.arena.span.extracting(record.key.indices),
+                value: batch.arena.span.extracting(record.value.indices),
+                recordTime: record.timestampMilliseconds
+            )
         }
-        var seen: Set<UInt64> = []
         try scan(.tokensDecoded, partitions, "tokens decoded") { book, record, batch in
             guard !record.value.isAbsent else {
                 return
@@ -156,13 +162,12 @@ struct TokenCount {
                 // A dead letter of dedupe's, which is counted where it lies.
                 return
             }
-            let digest = IdentityDigest.of(token)
-            let isFirst = seen.insert(digest).inserted
+            let isRepeat = repeats.takeDecoded(
+                token,
+                recordTime: record.timestampMilliseconds
+            )
             guard book.window.contains(token.receivedAt) else {
                 return
-            }
-            let isOld = taken[digest].map {
-                $0 < record.timestampMilliseconds - AccountWindow.margin.count
             }
             let app = token.token.appAppleID
             var line = book.lines[app, default: AccountLine()]
@@ -175,7 +180,7 @@ struct TokenCount {
             if book.positions.isUnread(.tokensDecoded, record) {
                 line.dedupe.unread += 1
             }
-            if !isFirst || isOld == true {
+            if isRepeat {
                 line.repeats += 1
                 line.dedupe.outgoing += 1
             }
@@ -187,6 +192,7 @@ struct TokenCount {
 
     private mutating func countDistinct(
         _ partitions: Range<Int32>,
+        _ repeats: inout RepeatCount,
         _ months: inout MonthCount?
     ) throws(CommandFailure) {
         let accounts = try ReportAccounts(partitions, configuration)
@@ -209,6 +215,7 @@ struct TokenCount {
             else {
                 return
             }
+            repeats.takeDistinct(token)
             var line = book.lines[app, default: AccountLine()]
             if Self.isReplayed(record, batch) {
                 line.report.replayed += 1
@@ -279,33 +286,5 @@ enum StatedTime {
             return time
         }
         return time
-    }
-}
-
-/// Which customer's token it is, in eight bytes: the head of dedupe's own key.
-enum IdentityDigest {
-    private static let keyTextCount = 22
-
-    static func of(_ token: TokenDecoded) -> UInt64 {
-        var material: [UInt8] = []
-        DedupeMaterial.appendIdentity(
-            externalPurchaseID: token.token.externalPurchaseID.text.utf8.span,
-            customer: (token.customer?.text ?? "").utf8.span,
-            to: &material
-        )
-        return DedupeKey(Hash.sha256(material).span).high
-    }
-
-    /// Nil where the key is none of dedupe's.
-    static func of(changelogKey key: Span<UInt8>) -> UInt64? {
-        guard key.count >= keyTextCount else {
-            return nil
-        }
-        do {
-            let bytes = try Base64URL.decodeStrict(key.extracting(0..<keyTextCount))
-            return bytes.count == DedupeKey.byteCount ? DedupeKey(bytes.span).high : nil
-        } catch {
-            return nil
-        }
     }
 }
