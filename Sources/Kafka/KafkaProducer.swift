@@ -153,8 +153,14 @@ internal import CKafka
     /// Outputs without a receipt.
     package var waitingCount: Int { unsafe ckafka_producer_waiting_count(handle) }
 
-    /// True from the moment no broker answers, or none has stored for 5 s what waits, until one does.
+    /// True from the moment no broker answers until one does.
     package var isBrokerAway: Bool { unsafe ckafka_producer_is_away(handle) != 0 }
+
+    /// True while outputs wait and none has been stored for 5 s, until one is.
+    ///
+    /// Either no broker answers, and the library does not know it yet, or all that waits is for
+    /// partitions that store nothing: the others may store what is handed over now.
+    package var isStalled: Bool { unsafe ckafka_producer_is_stalled(handle) != 0 }
 
     /// As ``KafkaLog/loginRefusal``.
     package var loginRefusal: String? {

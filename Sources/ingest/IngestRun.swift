@@ -198,7 +198,9 @@ struct IngestRun {
             if let fault = watch.fault {
                 throw fault
             }
-            if producer.isBrokerAway, let end = loginFiles.end(refusal: producer.loginRefusal) {
+            if producer.isBrokerAway || producer.isStalled,
+                let end = loginFiles.end(refusal: producer.loginRefusal)
+            {
                 throw end
             }
             if watch.isVerified, !isNamed {

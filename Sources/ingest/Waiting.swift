@@ -142,7 +142,7 @@ struct Waiting {
         switch failure {
         case "MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "_MSG_SIZE_TOO_LARGE": .recordRefused
         case "_QUEUE_FULL": .queueFull
-        default: .brokerAway
+        default: .notStored
         }
     }
 }

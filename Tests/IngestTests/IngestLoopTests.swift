@@ -239,6 +239,42 @@ final class IngestBench {
         #expect(bench.health.ready.isGood)
     }
 
+    /// Goal: a partition that stores nothing does not shut the door to what the others would store.
+    @Test func `lets one request a second in while nothing is stored, and stays ready`() throws {
+        let bench = try IngestBench()
+        bench.sink.isStalled = true
+        let start = IngestLimits.probeIntervalMilliseconds
+        for (milliseconds, status) in [(0, 202), (0, 503), (start - 1, 503), (1, 202), (0, 503)] {
+            bench.advance(milliseconds: milliseconds)
+            let answer = try bench.answer("/v1/tokens", "{\"token\":\"a\"}")
+            #expect(answer.status == status)
+            let body = String(decoding: answer.body, as: UTF8.self)
+            #expect(body.contains("ingest.broker_away") == (status == 503))
+            #expect(body.contains("nothing for 5 s") == (status == 503))
+        }
+        // Out of a balancer's list it would get no request that opens the door again.
+        #expect(bench.health.ready.isGood)
+        #expect(bench.health.ready.lines.contains { $0.hasPrefix("kafka: nothing was stored") })
+        bench.sink.isStalled = false
+        for _ in 0..<2 {
+            #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
+        }
+        #expect(bench.health.ready.lines == ["ready: ok"])
+    }
+
+    @Test func `lets nothing in while no broker answers, stalled or not`() throws {
+        let bench = try IngestBench()
+        bench.sink.isStalled = true
+        bench.sink.isBrokerAway = true
+        let answer = try bench.answer("/v1/tokens", "{\"token\":\"a\"}")
+        #expect(answer.status == 503)
+        #expect(String(decoding: answer.body, as: UTF8.self).contains("does not answer"))
+        #expect(!bench.health.ready.isGood)
+        bench.sink.isBrokerAway = false
+        try bench.loop.turn()
+        #expect(bench.health.ready.isGood)
+    }
+
     @Test func `hands nothing to a broker whose topics are not known, lest it make them`() throws {
         var isOpen = false
         let bench = try IngestBench(isOpen: { isOpen })
