@@ -309,7 +309,12 @@ final class IngestLoop {
     private func answer(_ entry: Waiting.Entry, _ problem: Problem?, now: Int64) {
         let route = entry.admission.route
         if let problem {
-            refuse(entry.request, problem, route: route)
+            refuse(
+                entry.request,
+                problem,
+                route: route,
+                requestID: entry.admission.requestID
+            )
         } else {
             let recordCount = entry.admission.recordCount
             var headers = Self.acceptedHeaders
@@ -336,7 +341,13 @@ final class IngestLoop {
         return body
     }
 
-    private func refuse(_ request: HTTPRequest.ID, _ problem: Problem, route: Route?) {
+    /// `requestID` is that of its records, where some were handed over.
+    private func refuse(
+        _ request: HTTPRequest.ID,
+        _ problem: Problem,
+        route: Route?,
+        requestID: String? = nil
+    ) {
         measures.answered(route: route, status: problem.status)
         if route == .notifications {
             measures.refusedNotification(code: problem.code)
@@ -344,7 +355,7 @@ final class IngestLoop {
         server.respond(
             to: request,
             status: problem.status,
-            headers: problem.headers,
+            headers: problem.headers + (requestID.map { [("X-Request-Id", $0)] } ?? []),
             body: problem.body
         )
     }

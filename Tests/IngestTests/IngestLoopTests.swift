@@ -169,6 +169,7 @@ final class IngestBench {
         bench.sink.settle(1..<2)
         #expect(bench.turn { bench.answers[0] != nil })
         #expect(bench.answers[0]?.status == 503)
+        #expect(bench.answers[0]?.header("x-request-id")?.count == 36)
         #expect(bench.answers[0]?.header("retry-after") == "5")
         #expect(bench.answers[0]?.header("content-type") == "application/problem+json")
         #expect(bench.rendered.contains("tollway_ingest_records_stored_total{topic=\"t\"} 1"))
@@ -208,6 +209,7 @@ final class IngestBench {
         bench.advance(milliseconds: 1)
         #expect(bench.turn { bench.answers[0] != nil })
         #expect(bench.answers[0]?.status == 503)
+        #expect(bench.answers[0]?.header("x-request-id")?.count == 36)
         // The receipt that comes after all is counted and answers nothing.
         bench.sink.settle(0..<1)
         try bench.loop.turn()
