@@ -273,7 +273,7 @@ final class IngestLoop {
                 log.limited(.warning, "the broker did not store a record", ("code", .text(failure)))
             }
             if let entry = waiting.note(receipt) {
-                answer(entry, entry.failure, now: now)
+                answer(entry, entry.problem, now: now)
             }
         }
     }

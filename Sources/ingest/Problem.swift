@@ -172,7 +172,15 @@ extension Problem {
     static let recordRefused = Problem(
         status: 413,
         code: "ingest.record_refused",
-        detail: "The broker takes no record of this size; the others may be stored."
+        detail: "The broker takes no record of this size; nothing was stored."
+    )
+    /// 413 would say that nothing is stored.
+    static let recordRefusedOfMany = Problem(
+        status: 503,
+        code: "ingest.record_refused",
+        detail: "The broker takes no record of the size of one of these; the others are stored,"
+            + " send all again.",
+        retryAfterSeconds: 5
     )
 
     static func bodyTooLarge(byteCountMax: Int) -> Problem {

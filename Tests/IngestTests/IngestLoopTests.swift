@@ -324,14 +324,38 @@ final class IngestBench {
         )
     }
 
-    @Test func `tells of a record that the broker takes for too large`() throws {
+    /// Goal: 413 says that nothing of the request is stored.
+    @Test(arguments: [
+        (["MSG_SIZE_TOO_LARGE"], 413, "ingest.record_refused"),
+        (["MSG_SIZE_TOO_LARGE", "INVALID_RECORD"], 413, "ingest.record_refused"),
+        (["MSG_SIZE_TOO_LARGE", nil], 503, "ingest.record_refused"),
+        ([nil, "MSG_SIZE_TOO_LARGE"], 503, "ingest.record_refused"),
+        (["_MSG_TIMED_OUT", "MSG_SIZE_TOO_LARGE"], 503, "ingest.broker_away"),
+        (["MSG_SIZE_TOO_LARGE", "_QUEUE_FULL", nil], 503, "ingest.queue_full"),
+    ])
+    func `refuses for their size only records of which none is stored`(
+        failures: [String?],
+        status: Int,
+        code: String
+    ) throws {
         let bench = try IngestBench()
         bench.sink.storesAtOnce = false
-        bench.post("/v1/tokens", "{\"token\":\"a\"}")
-        #expect(bench.turn { bench.sink.records.count == 1 })
-        bench.sink.settle(0..<1, failure: "MSG_SIZE_TOO_LARGE")
+        let line = "{\"token\":\"a\"}\n"
+        bench.post(
+            "/v1/tokens",
+            String(repeating: line, count: failures.count),
+            type: Self.batchType
+        )
+        #expect(bench.turn { bench.sink.records.count == failures.count })
+        for (index, failure) in failures.enumerated() {
+            bench.sink.settle(index..<index + 1, failure: failure)
+        }
         #expect(bench.turn { bench.answers[0] != nil })
-        #expect(bench.answers[0]?.status == 413)
+        let answer = try #require(bench.answers[0])
+        #expect(answer.status == status)
+        #expect(String(decoding: answer.body, as: UTF8.self).contains("\"\(code)\""))
+        #expect((answer.header("retry-after") != nil) == (status == 503))
+        #expect(answer.header("x-request-id")?.count == 36)
     }
 
     @Test func `answers what it holds before it stops, and takes nothing more`() throws {
