@@ -102,14 +102,16 @@ final class IngestLoop {
         door.notifications?.trust(roots)
     }
 
-    /// Takes nothing new in; what is held is still answered.
-    func stop() {
+    /// Takes nothing new in but what has come already; what is held is still answered.
+    func stop() throws(LogFault) {
         guard stopsAt == nil else {
             return
         }
         stopsAt = clocks.monotonic() + IngestLimits.stopTimeoutMilliseconds
         health.setNotReady(because: "stopping")
         server.stopAccepting()
+        // What lies in the sockets is a request begun only after this.
+        try turn()
     }
 
     /// Whether everything held was answered since ``stop()``, or its time is over.

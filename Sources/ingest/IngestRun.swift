@@ -211,7 +211,7 @@ struct IngestRun {
             switch readable.contains(signalWatch) ? signals.take() : nil {
             case .terminate, .interrupt:
                 log.info("told to stop")
-                loop.stop()
+                try loop.stop()
             case .reload: reload()
             case nil: break
             }

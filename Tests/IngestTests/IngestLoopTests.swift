@@ -363,7 +363,7 @@ final class IngestBench {
         bench.sink.storesAtOnce = false
         bench.post("/v1/tokens", "{\"token\":\"a\"}")
         #expect(bench.turn { bench.sink.records.count == 1 })
-        bench.loop.stop()
+        try bench.loop.stop()
         #expect(!bench.loop.hasStopped)
         #expect(!bench.health.ready.isGood)
         bench.sink.settle(0..<1)
@@ -374,12 +374,27 @@ final class IngestBench {
         bench.loop.end()
     }
 
+    /// Goal: what a client has sent when SIGTERM comes is answered, and not reset.
+    @Test func `takes in what lies in the socket of a kept connection when it stops`() throws {
+        let bench = try IngestBench()
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
+        bench.post("/v1/tokens", "{\"token\":\"b\"}", tag: 1)
+        bench.client.run()
+        #expect(bench.server.connectionCount == 1)
+        try bench.loop.stop()
+        #expect(bench.turn { bench.loop.hasStopped })
+        bench.loop.end()
+        #expect(bench.turn { bench.answers[1] != nil })
+        #expect(bench.answers[1]?.status == 202)
+        #expect(bench.sink.records.count == 2)
+    }
+
     @Test func `stops in time although the broker is silent, and says so to who waits`() throws {
         let bench = try IngestBench()
         bench.sink.storesAtOnce = false
         bench.post("/v1/tokens", "{\"token\":\"a\"}")
         #expect(bench.turn { bench.sink.records.count == 1 })
-        bench.loop.stop()
+        try bench.loop.stop()
         bench.advance(milliseconds: IngestLimits.stopTimeoutMilliseconds - 1)
         try bench.loop.turn()
         #expect(!bench.loop.hasStopped)
