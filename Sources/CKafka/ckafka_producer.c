@@ -257,7 +257,16 @@ void ckafka_producer_produce(ckafka_producer *p, const ckafka_output *outputs, s
 static int replace_client(ckafka_producer *p, ckafka_fault *fault)
 {
     close_client(p, ck_now_ms() + REPLACE_MS);
+    /* The new one says it again; who would have seen the brokers come back has ended. */
+    atomic_store(&p->watch.is_away, 0);
     return open_client(p, fault);
+}
+
+int ckafka_producer_reopen(ckafka_producer *p, const char *settings, ckafka_fault *fault)
+{
+    free(p->settings);
+    p->settings = ck_settings_copy(settings);
+    return replace_client(p, fault);
 }
 
 int ckafka_producer_take_receipts(ckafka_producer *p, const ckafka_receipt **receipts,

@@ -26,6 +26,8 @@ internal import CKafka
     package static let recordByteCountMax = 999_000
 
     package let targets: [String]
+    /// Whether the broker was asked about the targets.
+    package private(set) var isNamed = false
     private let queueByteCountMax: Int
     private var open: OpaquePointer?
 
@@ -86,10 +88,32 @@ internal import CKafka
         return unsafe handle
     }
 
+    /// Keeps batches within `topicByteCountMax`, the smallest `max.message.bytes` of the targets.
+    ///
+    /// A broker holds whole batches against a topic's limit, and refuses each record of one that is
+    /// larger. Where that can be, a new client takes the place of this one: to be called before
+    /// anything is handed over, with the settings that this was made with.
+    package func limitBatches(
+        topicByteCountMax: Int,
+        settings: KafkaSettings
+    ) throws(LogFault) {
+        guard topicByteCountMax < KafkaSettings.batchByteCountMax else {
+            return
+        }
+        let configuration = settings.ingestProducer(
+            queueByteCountMax: queueByteCountMax,
+            topicByteCountMax: topicByteCountMax
+        )
+        try LogFault.check { fault in
+            unsafe ckafka_producer_reopen(handle, configuration, &fault)
+        }
+    }
+
     /// Asks the broker about the targets, so that the first records need not wait a second.
     ///
     /// Only once they are known to be there.
     package func nameTargets() {
+        isNamed = true
         unsafe ckafka_producer_name_targets(handle)
     }
 

@@ -273,6 +273,13 @@ final class IngestLoop {
             }
             if let failure = receipt.failure {
                 log.limited(.warning, "the broker did not store a record", ("code", .text(failure)))
+                if failure == "MSG_SIZE_TOO_LARGE" {
+                    log.limited(
+                        .warning,
+                        "a topic takes less at once than is sent; see tollway topics plan",
+                        ("setting", .text("max.message.bytes"))
+                    )
+                }
             }
             if let entry = waiting.note(receipt) {
                 answer(entry, entry.problem, now: now)
