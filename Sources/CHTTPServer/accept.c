@@ -63,10 +63,10 @@ static void admit(struct chttp_server *server, int fd, const struct sockaddr_sto
     chttp_receive(connection);
 }
 
-void chttp_accept_connections(struct chttp_server *server)
+void chttp_accept_connections(struct chttp_server *server, uint32_t count_max)
 {
-    int count;
-    for (count = 0; count < EVENT_COUNT_MAX && server->free_slot_count > 0; count++) {
+    uint32_t count;
+    for (count = 0; count < count_max && server->free_slot_count > 0; count++) {
         struct sockaddr_storage peer;
         socklen_t peer_size = sizeof(peer);
         int fd = accept4(server->listen_fd, (struct sockaddr *)&peer, &peer_size,

@@ -236,7 +236,7 @@ uint32_t chttp_server_run(struct chttp_server *server, int wait_ms)
             handle(connection, events[index].events);
     }
     if (must_accept && server->listen_fd >= 0)
-        chttp_accept_connections(server);
+        chttp_accept_connections(server, EVENT_COUNT_MAX);
     chttp_reap(server);
     return readable;
 }
@@ -296,16 +296,22 @@ const char *chttp_header_find(const char *headers, size_t header_byte_count, con
     return NULL;
 }
 
-static void drop_idle(struct deadline_list *list)
+/* A request that already lies in a socket is let in, in the next turn; of the other connections those
+ * end that are idle. */
+static void let_waiting_in(struct deadline_list *list, int is_idle)
 {
     struct connection *connection, *next;
     for (connection = list->first; connection; connection = next) {
         int waiting = 0;
         next = connection->later;
-        /* A request that already lies in the socket is let in. */
-        if (connection->unread.count == 0 &&
-            (ioctl(connection->fd, FIONREAD, &waiting) != 0 || waiting == 0))
-            chttp_drop(connection);
+        if (ioctl(connection->fd, FIONREAD, &waiting) == 0 && waiting > 0)
+            connection->is_readable = 1;
+        else if (connection->unread.count == 0) {
+            if (is_idle)
+                chttp_drop(connection);
+            continue;
+        }
+        chttp_postpone(connection);
     }
 }
 
@@ -315,11 +321,12 @@ void chttp_server_stop_accepting(struct chttp_server *server)
         return;
     server->is_stopping = 1;
     /* Who has connected already is let in; the system would reset what is closed upon. */
-    chttp_accept_connections(server);
+    let_waiting_in(&server->deadlines[DEADLINE_IDLE_NEW], 1);
+    let_waiting_in(&server->deadlines[DEADLINE_IDLE], 1);
+    let_waiting_in(&server->deadlines[DEADLINE_OPEN], 0);
+    chttp_accept_connections(server, server->connection_count_max);
     close(server->listen_fd);
     server->listen_fd = -1;
-    drop_idle(&server->deadlines[DEADLINE_IDLE_NEW]);
-    drop_idle(&server->deadlines[DEADLINE_IDLE]);
 }
 
 uint32_t chttp_server_receiving_count(const struct chttp_server *server)

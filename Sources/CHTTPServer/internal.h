@@ -167,7 +167,8 @@ void chttp_empty(struct bytes *bytes);
 void chttp_receive(struct connection *connection);
 
 /* Who comes: accept.c. */
-void chttp_accept_connections(struct chttp_server *server);
+/* At most ${count_max} of those that have connected. */
+void chttp_accept_connections(struct chttp_server *server, uint32_t count_max);
 
 /* What goes out: answer.c. */
 /* The one whose answer is a stream; null where there is none. */

@@ -297,6 +297,18 @@ static void understand_unread(struct connection *connection)
         chttp_empty(unread);
 }
 
+/* Of what came after a whole request, or a head: the list of ready requests has the connection, so it
+ * ends with the answer. */
+static void lose_rest(struct connection *connection)
+{
+    if (connection->stage != STAGE_HELD && connection->stage != STAGE_JUDGED) {
+        chttp_drop(connection);
+        return;
+    }
+    connection->is_kept = 0;
+    connection->has_ended = 1;
+}
+
 static void feed(struct connection *connection, const char *data, size_t count)
 {
     size_t used = 0;
@@ -306,7 +318,7 @@ static void feed(struct connection *connection, const char *data, size_t count)
     if (connection->stage == STAGE_DROPPED)
         return;
     if (chttp_append(&connection->unread, data + used, count - used) != 0)
-        chttp_drop(connection);
+        lose_rest(connection);
     else if (had_unread)
         understand_unread(connection);
 }

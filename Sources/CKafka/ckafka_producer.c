@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 enum {
-    STALLED_MS = 5000, /* nothing stored for so long while something waits: the broker is away */
+    STALLED_MS = 5000, /* nothing stored for so long while something waits */
     PURGE_MS = 1000,
     PURGE_MS_MIN = 50, /* reports of what was purged are there at once */
     REPLACE_MS = 1500,
@@ -257,7 +257,16 @@ void ckafka_producer_produce(ckafka_producer *p, const ckafka_output *outputs, s
 static int replace_client(ckafka_producer *p, ckafka_fault *fault)
 {
     close_client(p, ck_now_ms() + REPLACE_MS);
+    /* The new one says it again; who would have seen the brokers come back has ended. */
+    atomic_store(&p->watch.is_away, 0);
     return open_client(p, fault);
+}
+
+int ckafka_producer_reopen(ckafka_producer *p, const char *settings, ckafka_fault *fault)
+{
+    free(p->settings);
+    p->settings = ck_settings_copy(settings);
+    return replace_client(p, fault);
 }
 
 int ckafka_producer_take_receipts(ckafka_producer *p, const ckafka_receipt **receipts,
@@ -298,8 +307,12 @@ size_t ckafka_producer_waiting_byte_count(const ckafka_producer *p)
 
 int ckafka_producer_is_away(const ckafka_producer *p)
 {
-    return atomic_load(&p->watch.is_away) ||
-           (p->waiting_count > 0 && ck_now_ms() - p->stored_at > STALLED_MS);
+    return atomic_load(&p->watch.is_away);
+}
+
+int ckafka_producer_is_stalled(const ckafka_producer *p)
+{
+    return p->waiting_count > 0 && ck_now_ms() - p->stored_at > STALLED_MS;
 }
 
 int ckafka_producer_login_refusal(ckafka_producer *p, char *text, size_t size)

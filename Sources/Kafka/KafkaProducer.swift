@@ -26,6 +26,8 @@ internal import CKafka
     package static let recordByteCountMax = 999_000
 
     package let targets: [String]
+    /// Whether the broker was asked about the targets.
+    package private(set) var isNamed = false
     private let queueByteCountMax: Int
     private var open: OpaquePointer?
 
@@ -86,10 +88,32 @@ internal import CKafka
         return unsafe handle
     }
 
+    /// Keeps batches within `topicByteCountMax`, the smallest `max.message.bytes` of the targets.
+    ///
+    /// A broker holds whole batches against a topic's limit, and refuses each record of one that is
+    /// larger. Where that can be, a new client takes the place of this one: to be called before
+    /// anything is handed over, with the settings that this was made with.
+    package func limitBatches(
+        topicByteCountMax: Int,
+        settings: KafkaSettings
+    ) throws(LogFault) {
+        guard topicByteCountMax < KafkaSettings.batchByteCountMax else {
+            return
+        }
+        let configuration = settings.ingestProducer(
+            queueByteCountMax: queueByteCountMax,
+            topicByteCountMax: topicByteCountMax
+        )
+        try LogFault.check { fault in
+            unsafe ckafka_producer_reopen(handle, configuration, &fault)
+        }
+    }
+
     /// Asks the broker about the targets, so that the first records need not wait a second.
     ///
     /// Only once they are known to be there.
     package func nameTargets() {
+        isNamed = true
         unsafe ckafka_producer_name_targets(handle)
     }
 
@@ -153,8 +177,14 @@ internal import CKafka
     /// Outputs without a receipt.
     package var waitingCount: Int { unsafe ckafka_producer_waiting_count(handle) }
 
-    /// True from the moment no broker answers, or none has stored for 5 s what waits, until one does.
+    /// True from the moment no broker answers until one does.
     package var isBrokerAway: Bool { unsafe ckafka_producer_is_away(handle) != 0 }
+
+    /// True while outputs wait and none has been stored for 5 s, until one is.
+    ///
+    /// Either no broker answers, and the library does not know it yet, or all that waits is for
+    /// partitions that store nothing: the others may store what is handed over now.
+    package var isStalled: Bool { unsafe ckafka_producer_is_stalled(handle) != 0 }
 
     /// As ``KafkaLog/loginRefusal``.
     package var loginRefusal: String? {

@@ -192,7 +192,7 @@ package struct KafkaSettings: Sendable, Equatable {
 
     private static let socketMilliseconds = 20_000
     private static let restoreWaitMilliseconds = 5
-    private static let batchByteCountMax = 262_144
+    static let batchByteCountMax = 262_144
     /// The most that librdkafka's `message.max.bytes` takes.
     private static let messageByteCountMax = 1_000_000_000
 
@@ -327,9 +327,15 @@ package struct KafkaSettings: Sendable, Equatable {
         )
     }
 
-    func ingestProducer(queueByteCountMax: Int) -> [CChar] {
+    /// `topicByteCountMax` is the smallest `max.message.bytes` of the targets; for batches see
+    /// ``workerProducer(transactionalID:topicByteCountMax:transactionMilliseconds:)``.
+    func ingestProducer(
+        queueByteCountMax: Int,
+        topicByteCountMax: Int = KafkaLog.recordByteCountMaxDefault
+    ) -> [CChar] {
         list(
             common + writing + [
+                ("batch.size", "\(min(Self.batchByteCountMax, topicByteCountMax))"),
                 ("queue.buffering.max.kbytes", "\(queueByteCountMax / 1024 + 1024)"),
                 ("queue.buffering.max.messages", "500000"),
                 // Long: after a possibly stored failure the idempotent producer of 2.0.2 counts

@@ -8,6 +8,7 @@ package import TokenDomain
 /// door opens at once, and answers 503 while Kafka is away.
 package final class TopicWatch: Sendable {
     private let verdict = Mutex<LogFault?>(nil)
+    private let limits = Mutex<[String: Int]>([:])
     private let isStopped = Atomic(false)
     private let isDone = Atomic(false)
 
@@ -15,6 +16,9 @@ package final class TopicWatch: Sendable {
 
     /// What is wrong with the topics, or with the settings that lead to them; nil while nothing is.
     package var fault: LogFault? { verdict.withLock { $0 } }
+
+    /// `max.message.bytes` of the topics that were found, by full name, where they are known.
+    package var recordByteCountMax: [String: Int] { limits.withLock { $0 } }
 
     /// Whether the topics were found in order.
     package var isVerified: Bool { isDone.load(ordering: .acquiring) }
@@ -49,6 +53,7 @@ package final class TopicWatch: Sendable {
                     _ = poll(nil, 0, Int32(clamping: milliseconds))
                     return watch.isStopped.load(ordering: .relaxed)
                 }
+                watch.limits.withLock { $0 = cluster?.recordByteCountMax ?? [:] }
                 watch.isDone.store(cluster != nil, ordering: .releasing)
             } catch let fault as LogFault {
                 watch.verdict.withLock { $0 = fault }

@@ -45,7 +45,10 @@ final class IngestLoop {
     private var stopsAt: Int64?
     /// Whether the topics are known to be there: until then nothing is let in.
     private let isOpen: () -> Bool
-    private var wasBrokerAway: Bool
+    /// As it was told last.
+    private var obstacle: Obstacle?
+    /// Monotonic milliseconds: from then on a request is let in although nothing is stored.
+    private var probesFrom = Int64.min
     /// Those that Kafka does not let us write, by number among the targets.
     private var deniedTopics: Set<Int> = []
 
@@ -70,7 +73,7 @@ final class IngestLoop {
         self.health = health
         self.view = view
         self.isOpen = isOpen
-        wasBrokerAway = !isOpen()
+        obstacle = isOpen() ? nil : .brokerAway
     }
 
     /// Lets ``turn(waitingAtMost:)`` wake when this descriptor is readable, too.
@@ -99,14 +102,16 @@ final class IngestLoop {
         door.notifications?.trust(roots)
     }
 
-    /// Takes nothing new in; what is held is still answered.
-    func stop() {
+    /// Takes nothing new in but what has come already; what is held is still answered.
+    func stop() throws(LogFault) {
         guard stopsAt == nil else {
             return
         }
         stopsAt = clocks.monotonic() + IngestLimits.stopTimeoutMilliseconds
         health.setNotReady(because: "stopping")
         server.stopAccepting()
+        // What lies in the sockets is a request begun only after this.
+        try turn()
     }
 
     /// Whether everything held was answered since ``stop()``, or its time is over.
@@ -135,7 +140,7 @@ final class IngestLoop {
             try hear(sink.takeReceipts(), now: now)
         }
         for entry in waiting.takeExpired(now: now) {
-            answer(entry, .brokerAway, now: now)
+            answer(entry, .notStored, now: now)
         }
         for note in sink.takeNotes() where note.level <= 4 {
             log.limited(
@@ -159,7 +164,7 @@ final class IngestLoop {
                 inFlightCount: waiting.openCount,
                 connectionCount: server.connectionCount,
                 fillLevel: sink.fillLevel,
-                isBrokerAway: wasBrokerAway,
+                isBrokerAway: obstacle == .brokerAway,
                 isStopping: stopsAt != nil
             ),
             now: clocks.now()
@@ -183,7 +188,7 @@ final class IngestLoop {
         let receivedAt = clocks.now()
         while let request = server.takeRequest() {
             guard request.isComplete else {
-                judge(request)
+                judge(request, now: now)
                 continue
             }
             try admit(request, now: now, receivedAt: receivedAt)
@@ -201,9 +206,9 @@ final class IngestLoop {
     }
 
     /// Lets the body of a request come in, or answers before any of it is kept.
-    private func judge(_ head: HTTPRequest) {
+    private func judge(_ head: HTTPRequest, now: Int64) {
         do throws(Problem) {
-            let route = try door.judge(head, isBusy: busyProblem)
+            let route = try door.judge(head, isBusy: busyProblem(now: now))
             server.accept(head.id, lane: route.lane, bodyByteCountMax: route.bodyByteCountMax)
         } catch {
             refuse(head.id, error, route: Route(rawValue: head.path))
@@ -219,13 +224,14 @@ final class IngestLoop {
         do throws(Problem) {
             let admission = try door.admit(
                 request,
-                isBusy: busyProblem,
+                isBusy: busyProblem(now: now),
                 isTurn: isTurn,
                 now: now,
                 receivedAt: receivedAt,
                 to: &outputs
             )
             if let admission {
+                probesFrom = now + IngestLimits.probeIntervalMilliseconds
                 let tag = waiting.add(request.id, admission, now: now)
                 tags.append(contentsOf: repeatElement(tag, count: admission.recordCount))
             }
@@ -267,24 +273,57 @@ final class IngestLoop {
             }
             if let failure = receipt.failure {
                 log.limited(.warning, "the broker did not store a record", ("code", .text(failure)))
+                if failure == "MSG_SIZE_TOO_LARGE" {
+                    log.limited(
+                        .warning,
+                        "a topic takes less at once than is sent; see tollway topics plan",
+                        ("setting", .text("max.message.bytes"))
+                    )
+                }
             }
             if let entry = waiting.note(receipt) {
-                answer(entry, entry.failure, now: now)
+                answer(entry, entry.problem, now: now)
             }
         }
     }
 
-    private var busyProblem: Problem? {
+    /// What keeps records from being stored.
+    private enum Obstacle {
+        case brokerAway
+        case nothingStored
+    }
+
+    private var currentObstacle: Obstacle? {
         if sink.isBrokerAway || !isOpen() {
             return .brokerAway
         }
-        return sink.fillLevel >= IngestLimits.fillLevelMax ? .queueFull : nil
+        return sink.isStalled ? .nothingStored : nil
+    }
+
+    /// What refuses everything at this time.
+    ///
+    /// One partition that stores nothing looks like a cluster that does: a request now and then is
+    /// let in, and the first record that is stored opens the door to all.
+    private func busyProblem(now: Int64) -> Problem? {
+        let obstacle = currentObstacle
+        if obstacle == .brokerAway {
+            return .brokerAway
+        }
+        if sink.fillLevel >= IngestLimits.fillLevelMax {
+            return .queueFull
+        }
+        return obstacle == .nothingStored && now < probesFrom ? .nothingStored : nil
     }
 
     private func answer(_ entry: Waiting.Entry, _ problem: Problem?, now: Int64) {
         let route = entry.admission.route
         if let problem {
-            refuse(entry.request, problem, route: route)
+            refuse(
+                entry.request,
+                problem,
+                route: route,
+                requestID: entry.admission.requestID
+            )
         } else {
             let recordCount = entry.admission.recordCount
             var headers = Self.acceptedHeaders
@@ -311,7 +350,13 @@ final class IngestLoop {
         return body
     }
 
-    private func refuse(_ request: HTTPRequest.ID, _ problem: Problem, route: Route?) {
+    /// `requestID` is that of its records, where some were handed over.
+    private func refuse(
+        _ request: HTTPRequest.ID,
+        _ problem: Problem,
+        route: Route?,
+        requestID: String? = nil
+    ) {
         measures.answered(route: route, status: problem.status)
         if route == .notifications {
             measures.refusedNotification(code: problem.code)
@@ -319,7 +364,7 @@ final class IngestLoop {
         server.respond(
             to: request,
             status: problem.status,
-            headers: problem.headers,
+            headers: problem.headers + (requestID.map { [("X-Request-Id", $0)] } ?? []),
             body: problem.body
         )
     }
@@ -343,23 +388,36 @@ final class IngestLoop {
     }
 
     private func tellBroker() {
-        let isAway = sink.isBrokerAway || !isOpen()
-        if isAway {
+        let now = currentObstacle
+        switch now {
+        case .brokerAway:
             health.setCondition("kafka", sink.loginRefusal ?? "the broker does not answer")
+        case .nothingStored:
+            health.setCondition("kafka", sink.loginRefusal ?? "nothing was stored for 5 s")
+        case nil: break
         }
-        guard isAway != wasBrokerAway else {
+        guard now != obstacle else {
             return
         }
-        wasBrokerAway = isAway
-        if isAway {
+        let before = obstacle
+        obstacle = now
+        switch now {
+        case .brokerAway:
             health.setNotReady(because: "the broker does not answer")
             log.warning("the broker does not answer: requests get 503")
-        } else {
+            return
+        case .nothingStored:
+            log.limited(.warning, "nothing was stored for 5 s: one request a second is let in")
+        case nil where before == .brokerAway:
             health.setCondition("kafka", nil)
             log.info("the broker answers")
-            if stopsAt == nil {
-                health.setReady()
-            }
+        case nil:
+            health.setCondition("kafka", nil)
+            log.limited(.info, "records are stored again")
+        }
+        // Also where nothing is stored: whom a balancer takes out gets no request that is stored.
+        if stopsAt == nil {
+            health.setReady()
         }
     }
 }

@@ -110,7 +110,7 @@ struct IngestRun {
                 health: health,
                 startedAt: Timestamp(milliseconds: WallClock.nowMilliseconds())
             ),
-            isOpen: { watch.isVerified }
+            isOpen: { producer.isNamed }
         )
         log.info(
             "the worker runs",
@@ -132,9 +132,24 @@ struct IngestRun {
             producer.close(deadlineMilliseconds: producerCloseMilliseconds)
         }
         let loginFiles = LoginFiles(of: configuration.kafka)
-        try turn(loop, producer, signals, log, watch, loginFiles) {
-            readRootsAgain(for: loop, configuration, log)
-        }
+        try turn(
+            loop,
+            producer,
+            signals,
+            log,
+            watch,
+            loginFiles,
+            openProducer: {
+                if let least = topics.compactMap({ watch.recordByteCountMax[$0] }).min() {
+                    try producer.limitBatches(
+                        topicByteCountMax: least,
+                        settings: configuration.kafka
+                    )
+                }
+                producer.nameTargets()
+            },
+            reload: { readRootsAgain(for: loop, configuration, log) }
+        )
         return .toldToStop
     }
 
@@ -190,26 +205,27 @@ struct IngestRun {
         _ log: Log,
         _ watch: TopicWatch,
         _ loginFiles: LoginFiles,
+        openProducer: () throws -> Void,
         reload: () -> Void
     ) throws {
         let signalWatch = loop.watch(signals.descriptor)
-        var isNamed = false
         while !loop.hasStopped {
             if let fault = watch.fault {
                 throw fault
             }
-            if producer.isBrokerAway, let end = loginFiles.end(refusal: producer.loginRefusal) {
+            if producer.isBrokerAway || producer.isStalled,
+                let end = loginFiles.end(refusal: producer.loginRefusal)
+            {
                 throw end
             }
-            if watch.isVerified, !isNamed {
-                isNamed = true
-                producer.nameTargets()
+            if watch.isVerified, !producer.isNamed {
+                try openProducer()
             }
             let readable = try loop.turn(waitingAtMost: loop.waitMilliseconds())
             switch readable.contains(signalWatch) ? signals.take() : nil {
             case .terminate, .interrupt:
                 log.info("told to stop")
-                loop.stop()
+                try loop.stop()
             case .reload: reload()
             case nil: break
             }

@@ -147,7 +147,20 @@ extension Problem {
     static let brokerAway = Problem(
         status: 503,
         code: "ingest.broker_away",
-        detail: "The broker does not answer; part may be stored, send it again.",
+        detail: "The broker does not answer; send it again.",
+        retryAfterSeconds: 5
+    )
+    static let nothingStored = Problem(
+        status: 503,
+        code: "ingest.broker_away",
+        detail: "The broker has stored nothing for 5 s; send it again.",
+        retryAfterSeconds: 5
+    )
+    /// Of records that were handed over.
+    static let notStored = Problem(
+        status: 503,
+        code: "ingest.broker_away",
+        detail: "Not all has the broker's receipt; part may be stored, send it again.",
         retryAfterSeconds: 5
     )
     static let stopping = Problem(
@@ -159,7 +172,15 @@ extension Problem {
     static let recordRefused = Problem(
         status: 413,
         code: "ingest.record_refused",
-        detail: "The broker takes no record of this size; the others may be stored."
+        detail: "The broker takes no record of this size; nothing was stored."
+    )
+    /// 413 would say that nothing is stored.
+    static let recordRefusedOfMany = Problem(
+        status: 503,
+        code: "ingest.record_refused",
+        detail: "The broker takes no record of the size of one of these; the others are stored,"
+            + " send all again.",
+        retryAfterSeconds: 5
     )
 
     static func bodyTooLarge(byteCountMax: Int) -> Problem {

@@ -14,7 +14,20 @@ struct Waiting {
         var startedAt: Int64
         var missingCount: Int
         var failure: Problem?
+        var isPartStored = false
         var isAnswered = false
+
+        /// What is answered once all receipts are there; nil: everything is stored.
+        var problem: Problem? {
+            failure == .recordRefused && isPartStored ? .recordRefusedOfMany : failure
+        }
+
+        /// 503 outranks 413, which says that nothing is stored.
+        mutating func note(_ problem: Problem) {
+            if failure?.status != 503 {
+                failure = problem
+            }
+        }
     }
 
     /// As many as were ever waiting at once; an entry's slot is the lower half of its tag.
@@ -62,7 +75,9 @@ struct Waiting {
             return nil
         }
         if let failure = receipt.failure {
-            slots[slot]?.failure = Self.problem(for: failure)
+            slots[slot]?.note(Self.problem(for: failure))
+        } else {
+            slots[slot]?.isPartStored = true
         }
         slots[slot]?.missingCount -= receipt.outputCount
         guard let entry = slots[slot], entry.missingCount == 0 else {
@@ -142,7 +157,7 @@ struct Waiting {
         switch failure {
         case "MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "_MSG_SIZE_TOO_LARGE": .recordRefused
         case "_QUEUE_FULL": .queueFull
-        default: .brokerAway
+        default: .notStored
         }
     }
 }

@@ -247,6 +247,31 @@ import Testing
         #expect(loopback.turn { loopback.server.connectionCount == 0 })
     }
 
+    /// Goal: the system resets who stands in line at a socket that is closed.
+    @Test func `takes in all who have connected and sent when it stops accepting`() throws {
+        let loopback = try Loopback()
+        let kept = try (0..<100).map { _ in try loopback.connect() }
+        for connection in kept {
+            connection.send("GET /first HTTP/1.1\r\nHost: x\r\n\r\n")
+        }
+        loopback.answer = { $0.respond(to: $1.id, status: 204) }
+        #expect(loopback.turn { kept.allSatisfy { $0.answer != nil } })
+        let new = try (0..<200).map { _ in try loopback.connect() }
+        for connection in kept + new {
+            connection.send("GET /last HTTP/1.1\r\nHost: x\r\n\r\n")
+        }
+        loopback.server.stopAccepting()
+        // One turn, as of a worker that then has nothing begun.
+        loopback.server.run()
+        for request in loopback.server.takeRequests() {
+            loopback.server.respond(to: request.id, status: 204)
+        }
+        #expect(loopback.server.incompleteRequestCount == 0)
+        #expect(loopback.turn { (kept + new).allSatisfy(\.hasEnded) })
+        #expect(kept.allSatisfy { $0.answers.count == 2 })
+        #expect(new.allSatisfy { $0.answers.count == 1 })
+    }
+
     @Test func `listens again on the port it had`() throws {
         let limits = HTTPServer.Limits()
         var loopback: Loopback? = try Loopback(limits)

@@ -162,4 +162,40 @@ private final class BrokerBench {
         #expect(Set(tokens).count == tokens.count)
         #expect(Set(tokens).isSuperset(of: ["before", "after"]))
     }
+
+    /// Goal: a partition without a leader keeps out only what it would store.
+    @Test func `takes in what other partitions store while one stores nothing`() throws {
+        let bench = try BrokerBench()
+        func post(_ customer: Int, tag: Int) {
+            bench.post(
+                "{\"token\":\"\(tag)\",\"customer\":\"customer-\(customer)\"}",
+                tag: UInt64(tag)
+            )
+        }
+        try bench.broker.removeLeader(
+            of: TopicPartition(topic: BrokerBench.topics[0], partition: 0)
+        )
+        let customers = 0..<40
+        for customer in customers {
+            post(customer, tag: customer)
+        }
+        #expect(try bench.turn { bench.answers.count == customers.count })
+        func answered(_ status: Int) -> [Int] {
+            customers.filter { bench.answers[UInt64($0)]?.status == status }
+        }
+        let stored = answered(202)
+        #expect(stored.count + answered(503).count == customers.count)
+        #expect(stored.count < customers.count)
+        // Nothing has been stored for longer than the door waits: the first opens it for the rest.
+        let first = try #require(stored.first)
+        post(first, tag: 100)
+        #expect(try bench.turn { bench.answers[100] != nil })
+        for tag in 101..<110 {
+            post(first, tag: tag)
+        }
+        #expect(try bench.turn { bench.answers.count == customers.count + 10 })
+        for tag in 100..<110 {
+            #expect(bench.answers[UInt64(tag)]?.status == 202)
+        }
+    }
 }

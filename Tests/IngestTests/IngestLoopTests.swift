@@ -169,6 +169,7 @@ final class IngestBench {
         bench.sink.settle(1..<2)
         #expect(bench.turn { bench.answers[0] != nil })
         #expect(bench.answers[0]?.status == 503)
+        #expect(bench.answers[0]?.header("x-request-id")?.count == 36)
         #expect(bench.answers[0]?.header("retry-after") == "5")
         #expect(bench.answers[0]?.header("content-type") == "application/problem+json")
         #expect(bench.rendered.contains("tollway_ingest_records_stored_total{topic=\"t\"} 1"))
@@ -208,6 +209,7 @@ final class IngestBench {
         bench.advance(milliseconds: 1)
         #expect(bench.turn { bench.answers[0] != nil })
         #expect(bench.answers[0]?.status == 503)
+        #expect(bench.answers[0]?.header("x-request-id")?.count == 36)
         // The receipt that comes after all is counted and answers nothing.
         bench.sink.settle(0..<1)
         try bench.loop.turn()
@@ -236,6 +238,42 @@ final class IngestBench {
         #expect(try bench.answer("/v1/nothing", "").status == 404)
         bench.sink.isBrokerAway = false
         #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
+        #expect(bench.health.ready.isGood)
+    }
+
+    /// Goal: a partition that stores nothing does not shut the door to what the others would store.
+    @Test func `lets one request a second in while nothing is stored, and stays ready`() throws {
+        let bench = try IngestBench()
+        bench.sink.isStalled = true
+        let start = IngestLimits.probeIntervalMilliseconds
+        for (milliseconds, status) in [(0, 202), (0, 503), (start - 1, 503), (1, 202), (0, 503)] {
+            bench.advance(milliseconds: milliseconds)
+            let answer = try bench.answer("/v1/tokens", "{\"token\":\"a\"}")
+            #expect(answer.status == status)
+            let body = String(decoding: answer.body, as: UTF8.self)
+            #expect(body.contains("ingest.broker_away") == (status == 503))
+            #expect(body.contains("nothing for 5 s") == (status == 503))
+        }
+        // Out of a balancer's list it would get no request that opens the door again.
+        #expect(bench.health.ready.isGood)
+        #expect(bench.health.ready.lines.contains { $0.hasPrefix("kafka: nothing was stored") })
+        bench.sink.isStalled = false
+        for _ in 0..<2 {
+            #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
+        }
+        #expect(bench.health.ready.lines == ["ready: ok"])
+    }
+
+    @Test func `lets nothing in while no broker answers, stalled or not`() throws {
+        let bench = try IngestBench()
+        bench.sink.isStalled = true
+        bench.sink.isBrokerAway = true
+        let answer = try bench.answer("/v1/tokens", "{\"token\":\"a\"}")
+        #expect(answer.status == 503)
+        #expect(String(decoding: answer.body, as: UTF8.self).contains("does not answer"))
+        #expect(!bench.health.ready.isGood)
+        bench.sink.isBrokerAway = false
+        try bench.loop.turn()
         #expect(bench.health.ready.isGood)
     }
 
@@ -286,14 +324,38 @@ final class IngestBench {
         )
     }
 
-    @Test func `tells of a record that the broker takes for too large`() throws {
+    /// Goal: 413 says that nothing of the request is stored.
+    @Test(arguments: [
+        (["MSG_SIZE_TOO_LARGE"], 413, "ingest.record_refused"),
+        (["MSG_SIZE_TOO_LARGE", "INVALID_RECORD"], 413, "ingest.record_refused"),
+        (["MSG_SIZE_TOO_LARGE", nil], 503, "ingest.record_refused"),
+        ([nil, "MSG_SIZE_TOO_LARGE"], 503, "ingest.record_refused"),
+        (["_MSG_TIMED_OUT", "MSG_SIZE_TOO_LARGE"], 503, "ingest.broker_away"),
+        (["MSG_SIZE_TOO_LARGE", "_QUEUE_FULL", nil], 503, "ingest.queue_full"),
+    ])
+    func `refuses for their size only records of which none is stored`(
+        failures: [String?],
+        status: Int,
+        code: String
+    ) throws {
         let bench = try IngestBench()
         bench.sink.storesAtOnce = false
-        bench.post("/v1/tokens", "{\"token\":\"a\"}")
-        #expect(bench.turn { bench.sink.records.count == 1 })
-        bench.sink.settle(0..<1, failure: "MSG_SIZE_TOO_LARGE")
+        let line = "{\"token\":\"a\"}\n"
+        bench.post(
+            "/v1/tokens",
+            String(repeating: line, count: failures.count),
+            type: Self.batchType
+        )
+        #expect(bench.turn { bench.sink.records.count == failures.count })
+        for (index, failure) in failures.enumerated() {
+            bench.sink.settle(index..<index + 1, failure: failure)
+        }
         #expect(bench.turn { bench.answers[0] != nil })
-        #expect(bench.answers[0]?.status == 413)
+        let answer = try #require(bench.answers[0])
+        #expect(answer.status == status)
+        #expect(String(decoding: answer.body, as: UTF8.self).contains("\"\(code)\""))
+        #expect((answer.header("retry-after") != nil) == (status == 503))
+        #expect(answer.header("x-request-id")?.count == 36)
     }
 
     @Test func `answers what it holds before it stops, and takes nothing more`() throws {
@@ -301,7 +363,7 @@ final class IngestBench {
         bench.sink.storesAtOnce = false
         bench.post("/v1/tokens", "{\"token\":\"a\"}")
         #expect(bench.turn { bench.sink.records.count == 1 })
-        bench.loop.stop()
+        try bench.loop.stop()
         #expect(!bench.loop.hasStopped)
         #expect(!bench.health.ready.isGood)
         bench.sink.settle(0..<1)
@@ -312,12 +374,27 @@ final class IngestBench {
         bench.loop.end()
     }
 
+    /// Goal: what a client has sent when SIGTERM comes is answered, and not reset.
+    @Test func `takes in what lies in the socket of a kept connection when it stops`() throws {
+        let bench = try IngestBench()
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
+        bench.post("/v1/tokens", "{\"token\":\"b\"}", tag: 1)
+        bench.client.run()
+        #expect(bench.server.connectionCount == 1)
+        try bench.loop.stop()
+        #expect(bench.turn { bench.loop.hasStopped })
+        bench.loop.end()
+        #expect(bench.turn { bench.answers[1] != nil })
+        #expect(bench.answers[1]?.status == 202)
+        #expect(bench.sink.records.count == 2)
+    }
+
     @Test func `stops in time although the broker is silent, and says so to who waits`() throws {
         let bench = try IngestBench()
         bench.sink.storesAtOnce = false
         bench.post("/v1/tokens", "{\"token\":\"a\"}")
         #expect(bench.turn { bench.sink.records.count == 1 })
-        bench.loop.stop()
+        try bench.loop.stop()
         bench.advance(milliseconds: IngestLimits.stopTimeoutMilliseconds - 1)
         try bench.loop.turn()
         #expect(!bench.loop.hasStopped)

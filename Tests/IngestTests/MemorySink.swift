@@ -18,6 +18,7 @@ final class MemorySink: RecordSink {
     var storesAtOnce = true
     var fillLevel = 0.0
     var isBrokerAway = false
+    var isStalled = false
     var loginRefusal: String?
     let wakeDescriptor: Int32 = -1
 

@@ -84,7 +84,8 @@ struct `The OpenAPI document` {
             entries.append(("Problem", String(decoding: Problem(faults).body, as: UTF8.self)))
         }
         for problem in [
-            Problem.queueFull, .brokerAway, .stopping, .recordRefused, .tooManyRequests,
+            Problem.queueFull, .brokerAway, .nothingStored, .notStored, .stopping, .recordRefused,
+            .recordRefusedOfMany, .tooManyRequests,
             Problem(
                 status: 400,
                 code: "ingest.bad_lines",

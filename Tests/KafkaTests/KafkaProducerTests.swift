@@ -1,8 +1,9 @@
 import Foundation
-import Kafka
 import LocalKafka
 import RecordLogContract
 import Testing
+
+@testable import Kafka
 
 @Suite struct `The producer of ingest` {
     private static func outputs(_ values: [UInt8]) -> OutputBatch {
@@ -162,6 +163,31 @@ import Testing
             try producer.produce(Self.outputs([2]), tags: [2])
             let stored = try Self.receipts(of: producer, count: 1, world: world)
             #expect(stored.map(\.tag) == [2] && stored[0].isStored)
+        }
+    }
+
+    /// Goal: a topic that takes little at once refuses no record for the size of its batch.
+    @Test(arguments: [
+        (1_048_588, "262144"), (262_144, "262144"), (262_143, "262143"), (20_000, "20000"),
+    ])
+    func `keeps its batches within what the targets take`(limit: Int, batchSize: String) {
+        let settings = KafkaSettings(bootstrapServers: "127.0.0.1:1", clientID: "test")
+        let texts = settings.ingestProducer(queueByteCountMax: 1 << 20, topicByteCountMax: limit)
+            .split(separator: 0)
+            .map { String(decoding: $0.map { UInt8(bitPattern: $0) }, as: UTF8.self) }
+        // What is given later wins.
+        let last = texts.lastIndex(of: "batch.size")
+        #expect(last.map { texts[$0 + 1] } == batchSize)
+    }
+
+    @Test func `stores with a new client after its batches were limited`() async throws {
+        try await Self.withProducer { _, world, producer in
+            try producer.limitBatches(topicByteCountMax: 20_000, settings: world.settings)
+            #expect(!producer.isBrokerAway)
+            producer.nameTargets()
+            try producer.produce(Self.outputs([1]), tags: [1])
+            let stored = try Self.receipts(of: producer, count: 1, world: world)
+            #expect(stored.map(\.tag) == [1] && stored[0].isStored)
         }
     }
 

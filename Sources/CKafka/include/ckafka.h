@@ -201,6 +201,11 @@ ckafka_producer *ckafka_producer_new(const char *settings, const char *targets,
  * likes: what comes too early cannot be undone.  The first ckafka_producer_produce does it as well.
  */
 void ckafka_producer_name_targets(ckafka_producer *producer);
+/**
+ * ckafka_producer_reopen(producer, settings, fault):
+ * Go on with a new client of other ${settings}.  What waits is given up, with its receipts.
+ */
+int ckafka_producer_reopen(ckafka_producer *producer, const char *settings, ckafka_fault *fault);
 int ckafka_producer_wake_descriptor(const ckafka_producer *producer);
 /* ckafka_producer_produce: one tag an output; what finds no room gets its receipt at once. */
 void ckafka_producer_produce(ckafka_producer *producer, const ckafka_output *outputs, size_t count,
@@ -210,6 +215,8 @@ int ckafka_producer_take_receipts(ckafka_producer *producer, const ckafka_receip
 size_t ckafka_producer_waiting_count(const ckafka_producer *producer);
 size_t ckafka_producer_waiting_byte_count(const ckafka_producer *producer);
 int ckafka_producer_is_away(const ckafka_producer *producer);
+/* ckafka_producer_is_stalled: 1 while outputs wait and none was stored for 5 s. */
+int ckafka_producer_is_stalled(const ckafka_producer *producer);
 /* ckafka_producer_login_refusal: as ckafka_worker_login_refusal. */
 int ckafka_producer_login_refusal(ckafka_producer *producer, char *text, size_t size);
 size_t ckafka_producer_take_notes(ckafka_producer *producer, ckafka_note *notes, size_t capacity);
