@@ -7,7 +7,8 @@ extension TokenAccount {
     ///
     /// The time is the record's own, for what has no date of its own; the history is that of the
     /// dead letter whose replay it is. The parts are the line items of each report that it becomes, in
-    /// order, where they are too many for one.
+    /// order: one where one report takes them, without the blanks between them if it does not take those
+    /// too.
     package mutating func absorb(
         _ request: ReportRequested,
         parts: [String] = [],
@@ -21,6 +22,10 @@ extension TokenAccount {
         }
         if let fault = fault(of: request, partCount: parts.count) {
             return .refused(fault)
+        }
+        var request = request
+        if parts.count == 1 {
+            request.lineItems = parts[0]
         }
         if let identifier = request.requestIdentifier?.lowercased() {
             return absorb(
