@@ -140,6 +140,7 @@ extension MessageExamples {
             AcceptedReport(number: 2, identifier: "x", status: .noLineItem, contentHash: 0),
         ]
         account.lastRequestOffset = 0
+        account.lastRequestAt = time
         return account
     }
 }

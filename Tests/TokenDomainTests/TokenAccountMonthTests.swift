@@ -80,6 +80,7 @@ private typealias Fixtures = ReportFixtures
                 Fixtures.request(.noLineItem),
                 origin: Fixtures.origin(2, 9),
                 time: now,
+                now: now,
                 policy: policy
             )
             _ = account.advance(now: now, policy: policy)
