@@ -227,10 +227,10 @@ extension AppsFile {
             return nil
         }
         let rate = Double(String(decoding: json, as: UTF8.self))
-        guard let rate, rate > 0, rate <= reportsPerSecondMax else {
+        guard let rate, rate >= reportsPerSecondMin, rate <= reportsPerSecondMax else {
             throw AppsFileFault(
-                "app \(appAppleID) has a rate that is no number above zero, "
-                    + "at most \(Int(reportsPerSecondMax))"
+                "app \(appAppleID) has a rate that is no number from \(reportsPerSecondMin) to "
+                    + "\(Int(reportsPerSecondMax))"
             )
         }
         return rate

@@ -17,6 +17,8 @@ package struct AppsFile: Equatable, Sendable {
     package static let keyCountMax = 2
     package static let reportsPerSecondDefault = 5.0
     package static let reportsPerSecondMax = 1_000.0
+    /// One in 17 minutes; far below it a limiter's times have no room in 64 bits.
+    package static let reportsPerSecondMin = 0.001
 
     package struct App: Equatable, Sendable {
         package var appAppleID: Int64

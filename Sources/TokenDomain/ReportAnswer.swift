@@ -78,6 +78,9 @@ package enum Rejection: String, Sendable, CaseIterable {
     /// The identifier is taken, and GET shows nothing, for a day.
     case unverifiable
 
+    /// The code of its fault.
+    package var code: String { "report.\(rawValue)" }
+
     /// The dead letter's fault: codes and fields, never Apple's text.
     func fault(httpStatus: Int, errors: [AppleError], externalPurchaseID: TokenID) -> Fault {
         let detail =
@@ -90,7 +93,7 @@ package enum Rejection: String, Sendable, CaseIterable {
             case .unverifiable: "Apple calls the identifier taken and shows nothing under it"
             }
         return Fault(
-            code: "report.\(rawValue)",
+            code: code,
             message: sentence,
             externalPurchaseID: externalPurchaseID
         )

@@ -37,14 +37,9 @@ package struct ReportIntent: Equatable, Sendable {
     package var firstSentAt: Timestamp?
     /// Requests ended so far.
     package var requestCount: Int { attempts + inquiries }
-    /// How many of them failed, as far as the wait before the next one grows by it: in a search each
-    /// answer is a step on, so those after the last step.
-    package var failureCount: Int {
-        guard search != nil else {
-            return requestCount
-        }
-        return exchanges.reversed().prefix { ![200, 404].contains($0.httpStatus) }.count
-    }
+    /// How many of them failed, as far as the wait before the next one grows by it: in a search those
+    /// since its last step.
+    package var failureCount: Int { requestCount - (search?.requestCountBefore ?? 0) }
 
     /// Not before this; nil: as soon as the lane has room.
     package var nextAttemptAt: Timestamp?
@@ -153,17 +148,22 @@ package struct LineItemSearch: Equatable, Sendable {
     package var verified: [String]
     /// The identifiers of the reports that it holds them by, one for each of ``verified``.
     package var holders: [String]
+    /// Requests of the intent that had ended when it came to ``number``; 0 where an earlier version
+    /// counted none.
+    package var requestCountBefore: Int
 
     package init(
         number: Int,
         open: [String],
         verified: [String] = [],
-        holders: [String] = []
+        holders: [String] = [],
+        requestCountBefore: Int = 0
     ) {
         self.number = number
         self.open = open
         self.verified = verified
         self.holders = holders
+        self.requestCountBefore = requestCountBefore
     }
 }
 

@@ -11,6 +11,13 @@ package struct Timestamp: Hashable, Comparable, Sendable {
     }
 
     /// Nil where there is neither.
+    package static func later(of one: Timestamp?, _ other: Timestamp?) -> Timestamp? {
+        guard let one, let other else {
+            return one ?? other
+        }
+        return max(one, other)
+    }
+
     package static func earlier(of one: Timestamp?, _ other: Timestamp?) -> Timestamp? {
         guard let one, let other else {
             return one ?? other

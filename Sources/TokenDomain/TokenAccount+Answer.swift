@@ -393,13 +393,27 @@ extension TokenAccount {
     /// Until when Apple wanted it, whatever made it urgent; nil where nothing says so: a report asked
     /// for of a token that has one has the deadline of its sales alone.
     private func deadline(of intent: ReportIntent, policy: ReportPolicy) -> Timestamp? {
+        let own = policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
         switch intent.reason {
-        case .month, .reminder:
-            intent.deadline
+        case .month:
+            return intent.deadline
+        case .reminder:
+            let month = CalendarMonth(of: intent.deadline)
+            guard intent.deadline != own, intent.deadline != month.deadline else {
+                return intent.deadline
+            }
+            // UNREPORTED brought it forward to its own time: that is no deadline.
+            let following = month.adding(1).deadline
+            return min(own ?? following, following)
         case .request where lastAccepted != nil:
-            nil
+            return nil
         case .hold, .deadline, .duplicate, .unreported, .unknown, .request:
-            policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+            return own
         }
     }
+}
+
+extension CalendarMonth {
+    /// Until when Apple takes the report of the month before.
+    fileprivate var deadline: Timestamp { start + ReportPolicy.deadlineAfterMonth }
 }

@@ -5,22 +5,64 @@ extension TokenAccount {
 
     /// Absorbs a record of `reports.requested.v1`: a report asked for by hand, or a replay.
     ///
-    /// The time is the record's own, for what has no date of its own; the history is that of the
-    /// dead letter whose replay it is. The parts are the line items of each report that it becomes, in
-    /// order, where they are too many for one.
+    /// The time is the record's own, nil where it has none; the history is that of the dead letter
+    /// whose replay it is. The parts are the line items of each report that it becomes, in order: one
+    /// where one report takes them, without the blanks between them if it does not take those too.
     package mutating func absorb(
         _ request: ReportRequested,
         parts: [String] = [],
         origin: RecordOrigin,
-        time: Timestamp,
+        time: Timestamp?,
+        now: Timestamp,
         history: ReplayHistory? = nil,
         policy: ReportPolicy
     ) -> Absorption {
-        if let lastRequestOffset, origin.offset <= lastRequestOffset {
+        if isRepeat(origin, time: time) {
             return .repeated
         }
         if let fault = fault(of: request, partCount: parts.count) {
             return .refused(fault)
+        }
+        let absorption = take(
+            request,
+            parts: parts,
+            origin: origin,
+            time: time ?? now,
+            history: history,
+            policy: policy
+        )
+        if absorption.fault == nil {
+            lastRequestOffset = origin.offset
+            lastRequestAt = .later(of: lastRequestAt, time)
+        }
+        return absorption
+    }
+
+    /// Whether a record was absorbed before: under at-least-once one may come twice.
+    ///
+    /// Its offset alone does not say so: offsets begin anew where the topic was made anew. What is
+    /// younger than all that was absorbed is none.
+    private func isRepeat(_ origin: RecordOrigin, time: Timestamp?) -> Bool {
+        guard let lastRequestOffset, origin.offset <= lastRequestOffset else {
+            return false
+        }
+        guard let time, let lastRequestAt else {
+            return true
+        }
+        return time <= lastRequestAt
+    }
+
+    private mutating func take(
+        _ request: ReportRequested,
+        parts: [String],
+        origin: RecordOrigin,
+        time: Timestamp,
+        history: ReplayHistory?,
+        policy: ReportPolicy
+    ) -> Absorption {
+        var request = request
+        if parts.count == 1 {
+            request.lineItems = parts[0]
         }
         if let identifier = request.requestIdentifier?.lowercased() {
             return absorb(
@@ -70,11 +112,10 @@ extension TokenAccount {
             guard current.status == request.status, current.lineItems == request.lineItems else {
                 return .refused(statusChanged)
             }
-            lastRequestOffset = origin.offset
             return .underWay
         }
         if case .parked(let index)? = known(identifier, number: nil) {
-            return resume(index, request, origin: origin, time: time, history: history)
+            return resume(index, request, time: time, history: history)
         }
         let numbers = 1...intentCount + Self.numberLookAheadMax
         let number = numbers.first {
@@ -100,7 +141,6 @@ extension TokenAccount {
         asked.isRepeat = isGiven
         switch ending(of: asked, known) {
         case .alreadyReported:
-            lastRequestOffset = origin.offset
             return .alreadyReported
         case .refused(let fault):
             return fault.code == heldOtherwise.code ? .conflict(fault) : .refused(fault)
@@ -165,7 +205,6 @@ extension TokenAccount {
     private mutating func resume(
         _ index: Int,
         _ request: ReportRequested,
-        origin: RecordOrigin,
         time: Timestamp,
         history: ReplayHistory?
     ) -> Absorption {
@@ -174,7 +213,6 @@ extension TokenAccount {
         }
         guard !isOutdated(parked[index]) else {
             oweInstead(of: parked.remove(at: index), at: time)
-            lastRequestOffset = origin.offset
             touch(time)
             return .alreadyReported
         }
@@ -182,7 +220,6 @@ extension TokenAccount {
         let absorption = enqueue(intent, request, time: time)
         if absorption == .owed {
             parked.remove(at: index)
-            lastRequestOffset = origin.offset
         }
         return absorption
     }
@@ -199,7 +236,6 @@ extension TokenAccount {
         appAppleID = appAppleID ?? request.appAppleID
         bundleID = bundleID ?? request.bundleID
         intentCount = max(intentCount, intent.number)
-        lastRequestOffset = max(lastRequestOffset ?? intent.origin.offset, intent.origin.offset)
         touch(time)
         if isBusy {
             line.append(intent)

@@ -44,7 +44,11 @@ extension TokenAccount {
         else {
             return nil
         }
-        intent.search = LineItemSearch(number: number, open: ids)
+        intent.search = LineItemSearch(
+            number: number,
+            open: ids,
+            requestCountBefore: intent.requestCount
+        )
         return intent
     }
 
@@ -73,6 +77,7 @@ extension TokenAccount {
         let next = earlierReport(than: search.number, but: intent.number)
         if let next, !search.open.isEmpty {
             search.number = next
+            search.requestCountBefore = intent.requestCount
             intent.search = search
             current = intent
             return []

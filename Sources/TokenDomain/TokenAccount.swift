@@ -104,6 +104,10 @@ package struct TokenAccount: Equatable, Sendable {
     /// Offset of the last record of `reports.requested` absorbed: under at-least-once one may come
     /// twice, and without identifier it would be another report.
     package var lastRequestOffset: Int64?
+    /// The newest time of such records, by which one is no repeat where the topic was made anew.
+    ///
+    /// Nil where none had a time, or an earlier version has absorbed them.
+    package var lastRequestAt: Timestamp?
     /// That of the record that last changed what is owed; kept while something is.
     package var trace: TraceParent?
     /// The newest time that any record or answer about it carried.

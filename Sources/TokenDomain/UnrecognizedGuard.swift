@@ -93,8 +93,16 @@ package struct UnrecognizedGuard: Equatable, Sendable {
     }
 
     /// What the step's reader has committed; nil where nothing is.
+    ///
+    /// Where the topic has not as many partitions as when its ends were asked for, they are asked
+    /// for anew: which of its records were there by then is unknown.
     package mutating func learn(committedOffsets: [Int64?]) {
-        guard var round, let ends = round.ends, committedOffsets.count == ends.count else {
+        guard var round, let ends = round.ends else {
+            return
+        }
+        guard committedOffsets.count == ends.count else {
+            self.round?.ends = nil
+            self.round?.proven = []
             return
         }
         for (partition, committed) in committedOffsets.enumerated() {

@@ -64,5 +64,6 @@ extension LineItemSearch: WireMessage {
         coder.member("open", &open)
         coder.member("verified", &verified)
         coder.member("holders", &holders, default: [], isAlwaysWritten: false)
+        coder.member("requestCountBefore", &requestCountBefore, default: 0)
     }
 }

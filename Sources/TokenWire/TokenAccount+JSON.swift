@@ -37,6 +37,7 @@ extension TokenAccount: WireMessage {
         coder.member("notices", &notices, default: [])
         coder.member("accepted", &accepted, default: [])
         coder.member("lastRequestOffset", &lastRequestOffset)
+        coder.member("lastRequestAt", &lastRequestAt)
         coder.member("traceparent", &trace)
     }
 

@@ -248,6 +248,14 @@ extension PurchasesStage {
                     + " which no sale may follow; see the runbook, A forged token was first."
             )
         }
+        guard answer.reason != Rejection.conflict.code else {
+            return Fault(
+                code: PurchaseRule.rejected.code,
+                message: "Apple holds another report under the identifier of the sale's report"
+                    + " (\(Rejection.conflict.code)): nothing is wrong with the sale; see the runbook,"
+                    + " identifier_conflict, then replay it."
+            )
+        }
         let reasons = errors.map(\.sentence)
         let reason = answer.reason ?? "no reason"
         return Fault(

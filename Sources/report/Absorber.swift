@@ -134,13 +134,14 @@ struct Absorber {
         case .request(let request, let parts):
             let time =
                 record.timestampMilliseconds >= 0
-                ? Timestamp(milliseconds: record.timestampMilliseconds) : now
-            (place, account) = open(request.externalPurchaseID, record, accounts, time)
+                ? Timestamp(milliseconds: record.timestampMilliseconds) : nil
+            (place, account) = open(request.externalPurchaseID, record, accounts, time ?? now)
             absorption = account.absorb(
                 request,
                 parts: parts,
                 origin: origin,
                 time: time,
+                now: now,
                 history: ReplayHistory(of: record, in: batch),
                 policy: policy
             )

@@ -29,6 +29,7 @@ extension AppleReply {
     /// What a person reads: `HTTP 500`, `timeout`.
     var failureText: String {
         switch transport {
+        case .answered(200): "HTTP 200 without a report"
         case .answered(let status): "HTTP \(status)"
         case .notSent, .doubtful, .noKey: statusLabel
         }

@@ -42,19 +42,40 @@ struct PlacedAnswer {
     var answer: Answer
 
     mutating func moveRetry(by setBack: Milliseconds, now: Timestamp) {
-        switch answer {
-        case .report(var report):
-            report.retryAt = report.retryAt.movedRetry(by: setBack, now: now)
-            answer = .report(report)
-        case .accountToken(var token):
-            token.retryAt = token.retryAt.movedRetry(by: setBack, now: now)
-            answer = .accountToken(token)
-        }
+        answer.retry(at: answer.retryAt.movedRetry(by: setBack, now: now))
     }
 
     enum Answer {
         case report(AnsweredReport)
         case accountToken(AnsweredAccountToken)
+
+        var retryAt: Timestamp {
+            switch self {
+            case .report(let answer): answer.retryAt
+            case .accountToken(let answer): answer.retryAt
+            }
+        }
+
+        mutating func retry(at time: Timestamp) {
+            switch self {
+            case .report(var answer):
+                answer.retryAt = time
+                self = .report(answer)
+            case .accountToken(var answer):
+                answer.retryAt = time
+                self = .accountToken(answer)
+            }
+        }
+
+        /// The same request is sent again later: Apple has not answered it, whatever the status.
+        var isAgain: Bool {
+            switch self {
+            case .report(let answer):
+                if case .again = answer.meaning { true } else { false }
+            case .accountToken(let answer):
+                if case .again = answer.meaning { true } else { false }
+            }
+        }
 
         /// Apple has no report under the identifier that was looked up.
         var isNotHeld: Bool {

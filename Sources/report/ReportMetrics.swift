@@ -8,6 +8,7 @@ final class ReportMetrics {
     private let outcomes: Counter
     private let cancelled: Counter
     private let ownerConflicts: Counter
+    private let identifierConflicts: Counter
     private let late: Counter
     private let promotions: Counter
     private let laneChanges: Counter
@@ -56,6 +57,12 @@ final class ReportMetrics {
         ownerConflicts = metrics.counter(
             "report_owner_conflicts_total",
             help: "Records that name another customer for a token that has one."
+        )
+        identifierConflicts = metrics.counter(
+            "report_identifier_conflicts_total",
+            help:
+                "Reports that carry sales and ended because Apple holds another report under their"
+                + " identifier; of any other report tollway_dlq_records_total counts that."
         )
         late = metrics.counter(
             "reports_late_total",
@@ -217,6 +224,10 @@ final class ReportMetrics {
 
     func ownerConflict() {
         ownerConflicts.add(1)
+    }
+
+    func identifierConflict() {
+        identifierConflicts.add(1)
     }
 
     /// Its circuit breakers or its rate limiter changed, or somebody ordered it.

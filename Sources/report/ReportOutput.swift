@@ -36,6 +36,9 @@ struct ReportOutput {
             case .outcome(let outcome):
                 append(outcome, of: account, to: &plan)
             case .answered(let answer):
+                if answer.reason == Rejection.conflict.code {
+                    tellConflict(of: answer.requestIdentifier, account)
+                }
                 append(answer, of: account.externalPurchaseID, trace: account.trace, to: &plan)
             case .promotedLate:
                 tellPromotedLate(trace: account.trace)
@@ -48,13 +51,8 @@ struct ReportOutput {
                 )
                 append(refused, trace: account.trace, to: &plan)
             case .deadLetter(let request, let fault, let origin, let history):
-                if fault.code == "report.\(Rejection.conflict.rawValue)" {
-                    log.error(
-                        "Apple holds another report under an identifier of ours",
-                        ("appAppleId", .integer(request.appAppleID)),
-                        ("requestIdentifier", .text(request.requestIdentifier ?? "")),
-                        ("traceId", .text(account.trace?.traceID ?? ""))
-                    )
+                if fault.code == Rejection.conflict.code {
+                    tellConflict(of: request.requestIdentifier ?? "", account)
                 }
                 var value: [UInt8] = []
                 request.write(to: &value)
@@ -89,6 +87,15 @@ struct ReportOutput {
                 deadLetter(value, key: id, fault, origin, history, trace: trace, into: &plan)
             }
         }
+    }
+
+    private func tellConflict(of identifier: String, _ account: TokenAccount) {
+        log.error(
+            "Apple holds another report under an identifier of ours",
+            ("appAppleId", .integer(account.appAppleID ?? 0)),
+            ("requestIdentifier", .text(identifier)),
+            ("traceId", .text(account.trace?.traceID ?? ""))
+        )
     }
 
     func tellPromotedLate(trace: TraceParent?) {
@@ -146,6 +153,10 @@ struct ReportOutput {
             primaryExternalPurchaseID: answer.primary,
             settledAt: plan.now
         )
+        if answer.reason == Rejection.conflict.code {
+            // No dead letter of ours, which the alert counts, is made of it.
+            plan.whenCommitted { [metrics] in metrics.identifierConflict() }
+        }
         append(
             topic: .purchasesAnswered,
             key: answer.purchaseKey.text,

@@ -18,26 +18,26 @@ extension Sender {
             }
             countFlight(flight.queue, -1)
             let budget = lanes[flight.queue]?.retryBudget ?? RetryBudget()
+            var (answer, outcome) = Self.judge(reply, to: flight, now: now)
             // What was accepted is not tried again: its wait is not drawn.
-            let wait =
-                reply.httpStatus == 200
-                ? backoff.base
-                : backoff.delay(
+            if reply.httpStatus != 200 || answer.isAgain {
+                let wait = backoff.delay(
                     failureCount: budget.failureCount(flight.purpose.failureCount + 1),
                     using: &generator
                 )
-            let (answer, outcome) = Self.judge(reply, to: flight, now: now, retryAt: now + wait)
+                answer.retry(at: now + wait)
+            }
             note(reply, answer, flight, now: now)
             apply(outcome, to: flight, now: now)
             return PlacedAnswer(place: flight.place, answer: answer)
         }
     }
 
+    /// The answer may be retried at once: who needs a wait draws one.
     private static func judge(
         _ reply: AppleReply,
         to flight: Flight,
-        now: Timestamp,
-        retryAt: Timestamp
+        now: Timestamp
     ) -> (PlacedAnswer.Answer, CircuitBreaker.Outcome) {
         switch flight.purpose {
         case .report(let number, let requestCount, let request, let report):
@@ -57,7 +57,7 @@ extension Sender {
                 errors: reply.errors ?? [],
                 sentAt: flight.sentAt,
                 answeredAt: now,
-                retryAt: retryAt
+                retryAt: now
             )
             return (.report(answer), CircuitBreaker.Outcome(meaning))
         case .accountToken(let token, let attempts):
@@ -69,7 +69,7 @@ extension Sender {
                 httpStatus: reply.httpStatus,
                 errorCode: reply.errors?.first?.code,
                 answeredAt: now,
-                retryAt: retryAt
+                retryAt: now
             )
             return (.accountToken(answer), CircuitBreaker.Outcome(meaning))
         }

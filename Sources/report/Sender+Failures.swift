@@ -29,7 +29,8 @@ extension Sender {
                 ("because", .text(failure.sentence))
             )
         }
-        if reply.isFailure {
+        // A 200 without a report is nobody's answer but a proxy's.
+        if reply.isFailure || reply.httpStatus == 200 && answer.isAgain {
             change(flight.queue, now: now) {
                 $0.failed(reply.failureText, sentAt: flight.sentAt, now: now)
             }

@@ -137,6 +137,10 @@ import Testing
         (#"{"apps":[{"appAppleId":1,"bundleId":"a","keyId":"k"}]}"#, "lacks issuerId"),
         (#"{"apps":[{"appAppleId":1,"bundleId":"a","reportsPerSecond":0}]}"#, "rate"),
         (#"{"apps":[{"appAppleId":1,"bundleId":"a","reportsPerSecond":1001}]}"#, "rate"),
+        (
+            #"{"apps":[{"appAppleId":1,"bundleId":"a","reportsPerSecond":0.0009}]}"#,
+            "from 0.001 to 1000"
+        ),
         (#"{"apps":[{"appAppleId":1,"bundleId":"a","reportsPerSecond":"5"}]}"#, "rate"),
         (
             #"{"apps":[{"appAppleId":1,"bundleId":"a"},{"appAppleId":1,"bundleId":"b"}]}"#,

@@ -110,7 +110,8 @@ extension MessageExamples {
             number: 2,
             open: ["a\u{1}"],
             verified: ["b", "c"],
-            holders: ["h1", "h2"]
+            holders: ["h1", "h2"],
+            requestCountBefore: 5
         )
         account.current = intent
         intent.purchaseKey = nil
@@ -140,6 +141,7 @@ extension MessageExamples {
             AcceptedReport(number: 2, identifier: "x", status: .noLineItem, contentHash: 0),
         ]
         account.lastRequestOffset = 0
+        account.lastRequestAt = time
         return account
     }
 }

@@ -429,14 +429,18 @@ final class PurchasesBench {
     }
 
     /// Value and reason of the dead letters.
-    func deadLetters() -> [(value: [UInt8], code: String)] {
+    func deadLetters() -> [(value: [UInt8], code: String, message: String)] {
         let topic = Topic.deadLetters(.purchases).name(prefix: Self.prefix)
         return cluster.committedRecords(of: topic).map { record in
             let range = ByteRange(start: 0, count: record.headers.count)
-            let code = HeaderList.entries(in: range, of: record.headers)
-                .first { $0.name == "tollway.dlq.code" }
-                .map { String(decoding: record.headers[$0.value.indices], as: UTF8.self) }
-            return (record.value ?? [], code ?? "")
+            let headers = HeaderList.entries(in: range, of: record.headers)
+            func text(_ name: String) -> String {
+                headers.first { $0.name == name }
+                    .map { String(decoding: record.headers[$0.value.indices], as: UTF8.self) } ?? ""
+            }
+            return (
+                record.value ?? [], text("tollway.dlq.code"), text("__dlq.errors.message")
+            )
         }
     }
 }

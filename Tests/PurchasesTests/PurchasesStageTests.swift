@@ -758,6 +758,22 @@ import TokenWire
         #expect(bench.deadLetters().map(\.code) == ["purchases.conflict"])
     }
 
+    @Test func `says of a sale whose report's identifier is taken that nothing is wrong with it`()
+        throws
+    {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.rejection = { _, _ in
+            PurchasesBench.Reply(reason: "report.identifier_conflict")
+        }
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        let deadLetter = try #require(bench.deadLetters().first)
+        #expect(deadLetter.code == "purchases.rejected")
+        #expect(deadLetter.message.hasPrefix("Apple holds another report under the identifier"))
+    }
+
     @Test func `asks again where report has not heard yet that a token is the primary now`() throws
     {
         let bench = bench()

@@ -65,6 +65,7 @@ import TokenWire
                     request(token, step, &generator),
                     origin: origin(2, step),
                     time: now,
+                    now: now,
                     history: ReplayHistory(
                         firstFailedAt: String(repeating: "\u{1}", count: 192),
                         attempts: .max,

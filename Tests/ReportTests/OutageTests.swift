@@ -8,6 +8,23 @@ import TokenWire
 
 /// Apple fails one app for many minutes: what a person sees of it, and how it ends.
 @Suite struct `An outage of Apple` {
+    /// A proxy answers in Apple's place.
+    @Test func `is one too where it answers 200 and no report`() throws {
+        let bench = ReportBench()
+        bench.script = { $0.isSend ? .answerLost : .status(200) }
+        bench.launch()
+        bench.request(bench.id(1), .noLineItem)
+        try bench.pass(.hours(1))
+        // The wait grows: at most 60 seconds, half of it on average.
+        let count = try #require(bench.instances[0]?.apple.calls.count)
+        #expect(count < 250)
+        #expect(bench.logLines.with("Apple fails every request of a lane").count == 1)
+        #expect(try shown(bench).contains(#""because":"HTTP 200 without a report ×"#))
+        bench.script = { _ in .answered }
+        try bench.pass(.minutes(10))
+        #expect(try bench.outcomes().map(\.outcome) == [.verified])
+    }
+
     private static let slackOfApp1 = #"tollway_deadline_slack_seconds{app="1","#
 
     private func lines(_ bench: ReportBench, _ prefix: String) -> [String] {

@@ -129,6 +129,27 @@ import TokenWire
         )
         #expect(bench.tally.deadLetterCodes == ["report.line_items"])
     }
+
+    @Test(arguments: [nil, "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f"])
+    func `sends line items that fit once the blanks between them are gone`(
+        identifier: String?
+    ) throws {
+        let bench = ReportBench()
+        bench.launch()
+        let blanks = String(repeating: " ", count: ReportRequestBody.byteCountMax)
+        let lineItems = Self.items(0..<2).replacing(",", with: ",\(blanks)")
+        bench.request(bench.id(1), .lineItem, identifier: identifier, lineItems: lineItems)
+        try bench.pass(.minutes(1))
+        #expect(firstItems(bench) == ["i0"])
+        // The same again is the same report.
+        if identifier != nil {
+            bench.request(bench.id(1), .lineItem, identifier: identifier, lineItems: lineItems)
+            try bench.pass(.minutes(1))
+        }
+        #expect(firstItems(bench) == ["i0"])
+        #expect(try bench.outcomes().map(\.details.lineItems) == [Self.items(0..<2)])
+        #expect(bench.tally.deadLetterCodes.isEmpty)
+    }
 }
 
 @Suite struct `Line items that are too many` {

@@ -68,6 +68,49 @@ import TokenWire
         #expect(bench.deadLetters().isEmpty && bench.tally.deadLetterCodes.isEmpty)
     }
 
+    /// Another deployment has sent the token's first report, or the request names an identifier.
+    @Test(arguments: [false, true])
+    func `raise an alarm where Apple holds another report under their identifier`(
+        isNamed: Bool
+    ) throws {
+        let bench = ReportBench()
+        bench.launch()
+        #expect(bench.metric("report_identifier_conflicts_total") == 0)
+        let identifier = ReportPolicy.identifier(bench.id(1), 1)
+        if isNamed {
+            sell(bench, 1, Self.items("a"))
+            try bench.pass(.minutes(1))
+        } else {
+            let body = ReportRequestBody(
+                requestIdentifier: identifier,
+                externalPurchaseID: bench.id(1),
+                status: .noLineItem
+            )
+            let foreign = ScriptedApple.Held(
+                externalPurchaseID: bench.id(1).text,
+                status: "NO_LINE_ITEM",
+                body: body
+            )
+            #expect(bench.appleStore.accept(foreign, as: identifier))
+        }
+        bench.request(
+            bench.id(1),
+            .lineItem,
+            identifier: isNamed ? identifier : nil,
+            lineItems: Self.items("b"),
+            purchaseKey: Self.key
+        )
+        try bench.pass(.minutes(1))
+        #expect(try bench.answers().last?.answer.reason == "report.identifier_conflict")
+        #expect(bench.metric("report_identifier_conflicts_total") == 1)
+        let line =
+            isNamed
+            ? "a request names an identifier under which Apple has accepted another report"
+            : "Apple holds another report under an identifier of ours"
+        #expect(bench.logLines.with(line).count == 1)
+        #expect(bench.deadLetters().isEmpty)
+    }
+
     @Test func `are answered where they may not be sent`() throws {
         let bench = ReportBench()
         bench.launch()

@@ -54,12 +54,7 @@ import TokenDomain
         #expect(budget.failureCount(1) == RetryBudget.failureCountSpent)
     }
 
-    /// Statuses of the GETs of a search, after a PUT with 500 and one that named a known line item.
-    @Test(arguments: [
-        ([], 2), ([200], 0), ([404, 200, 404], 0), ([200, 200, 500], 1), ([200, 0, 503, 200], 0),
-        ([200, 429, 500], 2),
-    ])
-    func `grows in a search by the failures since its last step`(statuses: [Int], count: Int) {
+    @Test func `grows in a search by the failures since its last step`() {
         var intent = ReportIntent(
             number: 2,
             identifier: "a",
@@ -69,25 +64,10 @@ import TokenDomain
             origin: RecordOrigin(topic: 0, partition: 0, offset: 0),
             deadline: Timestamp(milliseconds: 0),
             attempts: 2,
-            inquiries: statuses.count
+            inquiries: 3
         )
-        func note(_ request: ReportRequest, _ status: Int) {
-            let time = Timestamp(milliseconds: 0)
-            intent.note(
-                ReportExchange(
-                    request: request,
-                    sentAt: time,
-                    answeredAt: time,
-                    httpStatus: status,
-                    errorCode: nil
-                )
-            )
-        }
-        note(.send, 500)
-        note(.send, 400)
-        statuses.forEach { note(.search, $0) }
-        #expect(intent.failureCount == 2 + statuses.count)
-        intent.search = LineItemSearch(number: 1, open: ["i"])
-        #expect(intent.failureCount == count)
+        #expect(intent.failureCount == 5)
+        intent.search = LineItemSearch(number: 1, open: ["i"], requestCountBefore: 4)
+        #expect(intent.failureCount == 1)
     }
 }

@@ -83,6 +83,34 @@ import Testing
         #expect(account.intentCount == 1)
     }
 
+    /// Offsets begin anew where the topic was made anew, or lost its end.
+    @Test func `is no repeat where offsets begin anew`() {
+        var account = Fixtures.account()
+        let request = Fixtures.request(.noLineItem)
+        let later = Self.received + .hours(1)
+        // The clocks of two writers differ.
+        expect(account.take(request, offset: 49_999, now: Self.received), .owed)
+        expect(account.take(request, offset: 50_000, now: Self.received + .seconds(-9)), .owed)
+        expect(account.take(request, offset: 49_999, now: Self.received), .repeated)
+        expect(account.take(request, offset: 0, now: later), .owed)
+        #expect(account.intentCount == 3)
+        // Of the new ones each is taken once, those of one millisecond too.
+        expect(account.take(request, offset: 1, now: later), .owed)
+        expect(account.take(request, offset: 0, now: later), .repeated)
+        expect(account.take(request, offset: 1, now: later), .repeated)
+        #expect(account.intentCount == 4)
+    }
+
+    @Test func `is a repeat by its offset alone where a time is missing`() {
+        var account = Fixtures.account()
+        let request = Fixtures.request(.noLineItem)
+        expect(account.take(request, offset: 7, isTimed: false, now: Self.received), .owed)
+        expect(account.take(request, offset: 7, now: Self.due), .repeated)
+        expect(account.take(request, offset: 8, now: Self.received), .owed)
+        expect(account.take(request, offset: 8, isTimed: false, now: Self.due), .repeated)
+        #expect(account.intentCount == 2)
+    }
+
     @Test func `lets any number wait, and has room for each in turn`() {
         var account = Fixtures.account()
         let large = Fixtures.request(.lineItem, lineItems: String(repeating: " ", count: 200 << 10))
@@ -170,6 +198,7 @@ import Testing
                 parts: ["[1]", "[2]", "[3]"],
                 origin: Fixtures.origin(2, offset),
                 time: Self.due,
+                now: Self.due,
                 policy: Fixtures.policy
             )
         }

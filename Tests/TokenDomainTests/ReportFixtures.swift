@@ -131,16 +131,19 @@ extension TokenAccount {
         return absorption
     }
 
+    /// A record without a time of its own has none.
     mutating func take(
         _ request: ReportRequested,
         offset: Int64 = 1,
+        isTimed: Bool = true,
         now: Timestamp
     ) -> Absorption {
         let policy = ReportFixtures.policy
         let absorption = absorb(
             request,
             origin: ReportFixtures.origin(2, offset),
-            time: now,
+            time: isTimed ? now : nil,
+            now: now,
             policy: policy
         )
         _ = advance(now: now, policy: policy)

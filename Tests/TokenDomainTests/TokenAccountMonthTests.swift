@@ -80,6 +80,7 @@ private typealias Fixtures = ReportFixtures
                 Fixtures.request(.noLineItem),
                 origin: Fixtures.origin(2, 9),
                 time: now,
+                now: now,
                 policy: policy
             )
             _ = account.advance(now: now, policy: policy)
@@ -186,6 +187,22 @@ private typealias Fixtures = ReportFixtures
         token.accept()
         // January is told, in it or in February: February is next.
         #expect(token.account.debt?.dueAt == Self.january.adding(2).start)
+    }
+
+    /// A first report by a reminder is made urgent by what Apple asks next, and is in time all the same.
+    @Test func `are in time where Apple has asked again before they were accepted`() {
+        let createdAt = Self.january.adding(1).start + .days(3)
+        var token = Token(createdAt: createdAt, expiresAt: createdAt + .days(365))
+        expect(token.hearReminder("r"), .owed)
+        #expect(token.account.current?.reason == .reminder)
+        token.now = token.now + .days(1)
+        let unreported = Fixtures.notice("UNREPORTED", uuid: "u", at: token.now)
+        _ = token.account.absorb(unreported, origin: Fixtures.origin(1, 2), policy: Self.policy)
+        #expect(token.account.current?.deadline == token.now)
+        let late = token.account.hear(.accepted, at: token.now + .hours(1)).compactMap { effect in
+            if case .outcome(let outcome) = effect { outcome.details.lateBySeconds } else { nil }
+        }
+        #expect(late == [0])
     }
 
     @Test func `stay owed past a reminder, and past the expiry`() {

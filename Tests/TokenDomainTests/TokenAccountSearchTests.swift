@@ -35,4 +35,22 @@ private typealias Fixtures = ReportFixtures
         // As where nothing is known of it: the report's own.
         #expect(answers.map(\.holders) == [[own, "\(Fixtures.id.text)#1"]])
     }
+
+    /// Apple answers 400 where it has no report under an identifier, and may answer 200 with none.
+    @Test func `takes each answer about a report for a step, and no other`() {
+        let time = Fixtures.received
+        var account = Self.searching(LineItemSearch(number: 3, open: ["b"]))
+        _ = account.hear(.again(isDoubtful: true, notBefore: nil), at: time)
+        #expect(account.current?.failureCount == 1)
+        account.current?.nextAttemptAt = nil
+        _ = account.hear(.notHeld, at: time, httpStatus: 400)
+        #expect(account.current?.search?.number == 2 && account.current?.failureCount == 0)
+        _ = account.hear(.again(isDoubtful: true, notBefore: nil), at: time, httpStatus: 404)
+        account.current?.nextAttemptAt = nil
+        _ = account.hear(.again(isDoubtful: true, notBefore: nil), at: time, httpStatus: 500)
+        #expect(account.current?.failureCount == 2)
+        account.current?.nextAttemptAt = nil
+        _ = account.hear(.found([:]), at: time)
+        #expect(account.current?.search?.number == 1 && account.current?.failureCount == 0)
+    }
 }

@@ -39,10 +39,25 @@ import TokenDomain
         proof.learn(endOffsets: [0, 0])
         proof.learn(committedOffsets: [0, nil])
         #expect(proof.step == .received)
-        proof.learn(committedOffsets: [])
-        proof.learn(committedOffsets: [0])
-        #expect(proof.step == .received)
         proof.learn(committedOffsets: [0, 0])
+        #expect(proof.step == .decoded)
+    }
+
+    /// A topic got partitions, or was made anew, since its ends were asked for: which records they
+    /// had by then is unknown.
+    @Test(arguments: [[Int64?](), [5], [5, 0, 0]])
+    func `asks for the ends anew where the number of partitions has changed`(
+        committed: [Int64?]
+    ) {
+        var proof = UnrecognizedGuard()
+        proof.begin(now: Self.now)
+        proof.learn(endOffsets: [5, 0])
+        proof.learn(committedOffsets: committed)
+        #expect(proof.question == .endOffsets(of: .tokensReceived))
+        proof.learn(endOffsets: [6, 0, 1])
+        proof.learn(committedOffsets: [6, 0, 0])
+        #expect(proof.step == .received)
+        proof.learn(committedOffsets: [6, 0, 1])
         #expect(proof.step == .decoded)
     }
 

@@ -64,7 +64,8 @@ struct ReportByHand {
         let absorption = account.absorb(
             request,
             origin: origin,
-            time: now,
+            time: nil,
+            now: now,
             policy: ReportPolicy(
                 deadlineDays: Int64(deadlineDays),
                 requestIdentifier: ReportPolicy.identifier
