@@ -197,7 +197,12 @@ private typealias Fixtures = ReportFixtures
         #expect(token.account.current?.reason == .reminder)
         token.now = token.now + .days(1)
         let unreported = Fixtures.notice("UNREPORTED", uuid: "u", at: token.now)
-        _ = token.account.absorb(unreported, origin: Fixtures.origin(1, 2), policy: Self.policy)
+        _ = token.account.absorb(
+            unreported,
+            origin: Fixtures.origin(1, 2),
+            now: token.now,
+            policy: Self.policy
+        )
         #expect(token.account.current?.deadline == token.now)
         let late = token.account.hear(.accepted, at: token.now + .hours(1)).compactMap { effect in
             if case .outcome(let outcome) = effect { outcome.details.lateBySeconds } else { nil }
