@@ -48,14 +48,17 @@ extension WorkerLoop {
     }
 
     /// Fewer are not taken for their size.
-    private static let fittingRecordCountMin = 64
+    private static let fittingRecordCountMin = 16
 
     /// Of outputs and state for the next transaction.
     var heldByteCount: Int { outputs.arena.count + state.openByteCount }
 
     /// How many records may be taken now: none while state is being restored, or while the plan for
-    /// the next transaction is full; and no more than its bytes have room for, where they are like the
-    /// last ones, for an answer to a report may change a hundred sales.
+    /// the next transaction is full.
+    ///
+    /// And no more than its bytes have room for, where they are like the last ones, for an answer to a
+    /// report may change a hundred sales. Answers and sales come in turns of some batches: what was large
+    /// is forgotten by halves.
     var room: Int {
         let byteCount = limits.outputByteCountMax - heldByteCount
         guard !isRestoring, byteCount > 0 else {

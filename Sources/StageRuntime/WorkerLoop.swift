@@ -35,7 +35,7 @@ package final class WorkerLoop {
     /// Of the last plan, for the next one.
     private var planMemory = BatchPlan.Memory()
     private(set) var recordCount = 0
-    /// What each record of the last batch left in ``heldByteCount``, about.
+    /// What each record of the last batches left in ``heldByteCount``, about: see ``room``.
     private(set) var byteCountPerRecord = 0
     private var tally = TokenTally()
     private var afterCommit: [() -> Void] = []
@@ -160,7 +160,10 @@ package final class WorkerLoop {
         if !batch.records.isEmpty {
             let before = heldByteCount
             try judgeRecords()
-            byteCountPerRecord = max(heldByteCount - before, 0) / batch.records.count
+            byteCountPerRecord = max(
+                (heldByteCount - before) / batch.records.count,
+                byteCountPerRecord / 2
+            )
         }
         for (index, record) in batch.records.enumerated() {
             // Records of one partition mostly lie together: one look-up for all of them.
@@ -299,6 +302,10 @@ package final class WorkerLoop {
         tally = TokenTally()
         afterCommit = []
         var submitted = log.emptyOutputs()
+        if submitted.arena.capacity > 2 * limits.outputByteCountMax {
+            // Of a transaction far beyond the limit, which is rare: memory that is not kept for it.
+            submitted = OutputBatch()
+        }
         swap(&submitted, &outputs)
         try log.submit(submitted, positions: positions)
         return true

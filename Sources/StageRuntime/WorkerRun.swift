@@ -230,6 +230,7 @@ package final class WorkerRun {
     private func limits(of cluster: TopicCheck.Cluster) -> WorkerLoop.Limits {
         var limits = WorkerLoop.Limits()
         limits.recordCountMax = WorkerSizes(of: worker).recordCountMax
+        limits.outputByteCountMax = WorkerSizes(of: worker).outputByteCountMax
         func byteCountMax(_ topic: Topic) -> Int? {
             cluster.recordByteCountMax[topic.name(prefix: configuration.topicPrefix)]
         }

@@ -7,6 +7,8 @@ struct WorkerSizes {
     var prefetch = KafkaSettings.Prefetch()
     /// See ``WorkerLoop/Limits/recordCountMax``.
     var recordCountMax = WorkerLoop.Limits().recordCountMax
+    /// See ``WorkerLoop/Limits/outputByteCountMax``.
+    var outputByteCountMax = WorkerLoop.Limits().outputByteCountMax
     /// See ``ProcessMemory/tune(spareByteCount:)``.
     var spareByteCount = ProcessMemory.spareByteCountDefault
     /// Changes that stores collect before they write a file.
@@ -29,9 +31,10 @@ struct WorkerSizes {
             // A sale is some 4 KB of changelog and outputs, fifteen times as much as a token, and is
             // under way for as long as two transactions take: twice as many cost 20 MB.
             recordCountMax = 1_000
+            outputByteCountMax = 4 << 20
             // Few sales are looked at again while they are so new. With 8 MiB a partition wrote a file of
             // 0.7 MB each time, and a sale cost a twentieth more.
-            writeBufferByteCount = 14 << 20
+            writeBufferByteCount = 10 << 20
         case .report:
             // While a token's account is made, nothing is sent to Apple.
             recordCountMax = 2_000
