@@ -80,8 +80,8 @@ final class IngestBench {
         )
     }
 
-    func turn(until condition: () -> Bool) -> Bool {
-        let end = ContinuousClock.now + .seconds(10)
+    func turn(seconds: Int = 10, until condition: () -> Bool) -> Bool {
+        let end = ContinuousClock.now + .seconds(seconds)
         while !condition() {
             guard ContinuousClock.now < end else {
                 return false
