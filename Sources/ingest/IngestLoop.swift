@@ -388,32 +388,36 @@ final class IngestLoop {
     }
 
     private func tellBroker() {
-        let now = currentObstacle
-        switch now {
+        let current = currentObstacle
+        switch current {
         case .brokerAway:
             health.setCondition("kafka", sink.loginRefusal ?? "the broker does not answer")
         case .nothingStored:
             health.setCondition("kafka", sink.loginRefusal ?? "nothing was stored for 5 s")
         case nil: break
         }
-        guard now != obstacle else {
-            return
+        if current != obstacle {
+            tell(current, after: obstacle)
+            obstacle = current
         }
-        let before = obstacle
-        obstacle = now
-        switch now {
+    }
+
+    private func tell(_ current: Obstacle?, after before: Obstacle?) {
+        if before == .brokerAway {
+            log.info("the broker answers")
+        }
+        switch current {
         case .brokerAway:
             health.setNotReady(because: "the broker does not answer")
             log.warning("the broker does not answer: requests get 503")
             return
         case .nothingStored:
             log.limited(.warning, "nothing was stored for 5 s: one request a second is let in")
-        case nil where before == .brokerAway:
-            health.setCondition("kafka", nil)
-            log.info("the broker answers")
         case nil:
             health.setCondition("kafka", nil)
-            log.limited(.info, "records are stored again")
+            if before == .nothingStored {
+                log.limited(.info, "records are stored again")
+            }
         }
         // Also where nothing is stored: whom a balancer takes out gets no request that is stored.
         if stopsAt == nil {
