@@ -217,13 +217,29 @@ import Testing
         (1_048_588, "262144"), (262_144, "262144"), (262_143, "262143"), (20_000, "20000"),
     ])
     func `keeps its batches within what the targets take`(limit: Int, batchSize: String) {
+        #expect(Self.setting("batch.size", topicByteCountMax: limit) == batchSize)
+    }
+
+    /// Goal: stored is what a failure of one broker keeps, in order, and where other clients look.
+    @Test(arguments: [
+        ("acks", "all"), ("enable.idempotence", "true"), ("partitioner", "murmur2_random"),
+        ("message.timeout.ms", "300000"),
+    ])
+    func `has the settings that its promises need`(name: String, value: String) {
+        #expect(Self.setting(name) == value)
+    }
+
+    /// What the client gets under a name.
+    private static func setting(_ name: String, topicByteCountMax: Int = 1 << 20) -> String? {
         let settings = KafkaSettings(bootstrapServers: "127.0.0.1:1", clientID: "test")
-        let texts = settings.ingestProducer(queueByteCountMax: 1 << 20, topicByteCountMax: limit)
-            .split(separator: 0)
-            .map { String(decoding: $0.map { UInt8(bitPattern: $0) }, as: UTF8.self) }
+        let texts = settings.ingestProducer(
+            queueByteCountMax: 1 << 20,
+            topicByteCountMax: topicByteCountMax
+        )
+        .split(separator: 0)
+        .map { String(decoding: $0.map { UInt8(bitPattern: $0) }, as: UTF8.self) }
         // What is given later wins.
-        let last = texts.lastIndex(of: "batch.size")
-        #expect(last.map { texts[$0 + 1] } == batchSize)
+        return texts.lastIndex(of: name).map { texts[$0 + 1] }
     }
 
     @Test func `stores with a new client after its batches were limited`() async throws {
