@@ -324,6 +324,10 @@ void chttp_server_stop_accepting(struct chttp_server *server)
     let_waiting_in(&server->deadlines[DEADLINE_IDLE_NEW], 1);
     let_waiting_in(&server->deadlines[DEADLINE_IDLE], 1);
     let_waiting_in(&server->deadlines[DEADLINE_OPEN], 0);
+    /* The idle ones that were dropped have their slots until they are freed. What was lent may be
+     * among them. */
+    release_taken(server);
+    chttp_reap(server);
     chttp_accept_connections(server, server->connection_count_max);
     close(server->listen_fd);
     server->listen_fd = -1;

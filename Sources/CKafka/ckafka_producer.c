@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 enum {
-    STALLED_MS = 5000, /* nothing stored for so long while something waits */
+    STALLED_MS = 5000, /* nothing stored for so long since something was handed over */
     PURGE_MS = 1000,
     PURGE_MS_MIN = 50, /* reports of what was purged are there at once */
     REPLACE_MS = 1500,
@@ -37,8 +37,8 @@ struct ckafka_producer {
     rd_kafka_queue_t *queue;
     size_t queue_byte_count_max;
     size_t waiting_count, waiting_byte_count;
-    int64_t stored_at; /* the last receipt, or the first hand-over after none waited */
-    bool has_stored;   /* since the clock was last read */
+    int64_t tried_at; /* the first hand-over after the last that was stored; 0: none */
+    bool has_stored;  /* since the brokers were last taken for there */
     ckafka_receipt *receipts;
     size_t receipt_count, receipt_capacity, shown_count;
 };
@@ -99,13 +99,13 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void 
     let_go(l);
 }
 
-/* What on_delivery saw in one call of the library's, with one look at the clock for all. */
+/* What on_delivery saw in one call of the library's. */
 static void note_stored(ckafka_producer *p)
 {
     if (!p->has_stored)
         return;
     p->has_stored = false;
-    p->stored_at = ck_now_ms();
+    p->tried_at = 0;
     atomic_store(&p->watch.is_away, 0);
 }
 
@@ -220,8 +220,8 @@ void ckafka_producer_produce(ckafka_producer *p, const ckafka_output *outputs, s
                              const uint8_t *arena, const uint64_t *tags)
 {
     ckafka_producer_name_targets(p);
-    if (p->waiting_count == 0)
-        p->stored_at = ck_now_ms();
+    if (p->waiting_count == 0 || p->tried_at == 0)
+        p->tried_at = ck_now_ms();
     const outlet out = {
         .rk = p->rk, .topics = p->topics, .arena = arena, .now_ms = ck_wall_ms()};
     lot *l = NULL;
@@ -312,7 +312,9 @@ int ckafka_producer_is_away(const ckafka_producer *p)
 
 int ckafka_producer_is_stalled(const ckafka_producer *p)
 {
-    return p->waiting_count > 0 && ck_now_ms() - p->stored_at > STALLED_MS;
+    /* What was handed over before that may wait for a partition of its own: of the others it says
+     * nothing, and where nobody comes nothing would end it. */
+    return p->waiting_count > 0 && p->tried_at > 0 && ck_now_ms() - p->tried_at > STALLED_MS;
 }
 
 int ckafka_producer_login_refusal(ckafka_producer *p, char *text, size_t size)

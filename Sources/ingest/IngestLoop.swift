@@ -47,8 +47,10 @@ final class IngestLoop {
     private let isOpen: () -> Bool
     /// As it was told last.
     private var obstacle: Obstacle?
+    /// Monotonic milliseconds: when that was told first.
+    private var obstacleFrom: Int64 = 0
     /// Monotonic milliseconds: from then on a request is let in although nothing is stored.
-    private var probesFrom = Int64.min
+    private var probesFrom: Int64 = 0
     /// Those that Kafka does not let us write, by number among the targets.
     private var deniedTopics: Set<Int> = []
 
@@ -133,7 +135,6 @@ final class IngestLoop {
     func turn(waitingAtMost milliseconds: Int = 0) throws(LogFault) -> HTTPServer.Readable {
         let readable = server.run(waitingAtMost: milliseconds)
         let now = clocks.monotonic()
-        tellBroker()
         try admit(now: now)
         if sinkWatch.map(readable.contains) ?? true || now >= sinkIsLookedAtFrom {
             sinkIsLookedAtFrom = now + Self.waitMillisecondsMax
@@ -142,6 +143,7 @@ final class IngestLoop {
         for entry in waiting.takeExpired(now: now) {
             answer(entry, .notStored, now: now)
         }
+        tellBroker(now: now)
         for note in sink.takeNotes() where note.level <= 4 {
             log.limited(
                 .warning,
@@ -387,33 +389,48 @@ final class IngestLoop {
         health.setCondition("rights", names.isEmpty ? nil : sentence)
     }
 
-    private func tellBroker() {
-        let now = currentObstacle
-        switch now {
+    private func tellBroker(now: Int64) {
+        let current = currentObstacle
+        switch current {
         case .brokerAway:
             health.setCondition("kafka", sink.loginRefusal ?? "the broker does not answer")
         case .nothingStored:
             health.setCondition("kafka", sink.loginRefusal ?? "nothing was stored for 5 s")
         case nil: break
         }
-        guard now != obstacle else {
-            return
+        if current != obstacle {
+            tell(current, after: obstacle)
+            obstacle = current
+            obstacleFrom = now
+        } else if current == .nothingStored, stopsAt == nil, hasProbedInVain {
+            // Cut off from a Kafka that others may reach. What waits says when it is over: it is
+            // stored, or its time ends.
+            health.setNotReady(because: "nothing was stored for 5 s")
         }
-        let before = obstacle
-        obstacle = now
-        switch now {
+    }
+
+    /// Whether requests were let in for so long while nothing was stored.
+    private var hasProbedInVain: Bool {
+        probesFrom - IngestLimits.probeIntervalMilliseconds
+            >= obstacleFrom + IngestLimits.readyStallMillisecondsMax
+    }
+
+    private func tell(_ current: Obstacle?, after before: Obstacle?) {
+        if before == .brokerAway {
+            log.info("the broker answers")
+        }
+        switch current {
         case .brokerAway:
             health.setNotReady(because: "the broker does not answer")
             log.warning("the broker does not answer: requests get 503")
             return
         case .nothingStored:
             log.limited(.warning, "nothing was stored for 5 s: one request a second is let in")
-        case nil where before == .brokerAway:
-            health.setCondition("kafka", nil)
-            log.info("the broker answers")
         case nil:
             health.setCondition("kafka", nil)
-            log.limited(.info, "records are stored again")
+            if before == .nothingStored {
+                log.limited(.info, "records are stored again")
+            }
         }
         // Also where nothing is stored: whom a balancer takes out gets no request that is stored.
         if stopsAt == nil {

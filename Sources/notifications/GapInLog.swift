@@ -12,13 +12,19 @@ enum GapInLog {
     private static let waitMilliseconds = 200
     private static let recordCountMax = 10_000
 
-    /// Waits a few seconds at most.
+    /// Waits for Kafka.
+    ///
+    /// Mostly a fraction of a second. At most some 15 s: four questions take 2 s each, or 4 s where
+    /// leaders move, then the records 3 s, and closing 2 s.
     ///
     /// - Returns: the gap in the whole log, nil where there is none; `gap` itself where Kafka does
-    ///   not say in time.
+    ///   not say in time, or has nothing of the time before.
     static func ask(_ gap: GapWatch.Gap, _ configuration: Configuration) -> GapWatch.Gap? {
+        guard let start = gap.lookFrom else {
+            return gap
+        }
         do throws(LogFault) {
-            guard let times = try times(within: gap, configuration) else {
+            guard let times = try times(from: start, configuration) else {
                 return gap
             }
             return gap.left(by: times)
@@ -30,7 +36,7 @@ enum GapInLog {
 
     /// - Returns: nil where they are too many for the time.
     private static func times(
-        within gap: GapWatch.Gap,
+        from start: Timestamp,
         _ configuration: Configuration
     ) throws(LogFault) -> [Timestamp]? {
         let topic = Topic.notificationsReceived.name(prefix: configuration.topicPrefix)
@@ -40,7 +46,7 @@ enum GapInLog {
             deadlineMilliseconds: questionMilliseconds
         )
         defer { browser.close() }
-        try browser.start(from: gap.from.map { .timestamp($0.milliseconds) } ?? .earliest)
+        try browser.start(from: .timestamp(start.milliseconds))
         let until = WallClock.monotonicMilliseconds() + readMillisecondsMax
         var times: [Timestamp] = []
         var batch = RecordBatch()

@@ -10,20 +10,31 @@ internal import TokenDomain
 /// Source: Responding to App Store Server Notifications
 struct GapWatch {
     static let retrySpan = Milliseconds.hours(157)
+    /// How long `notifications.received` keeps a record, at least.
+    private static let keptSpan = Milliseconds.days(7)
 
     struct Gap: Equatable {
         /// The last that came in before; nil where Kafka does not have it any more.
         var from: Timestamp?
         var to: Timestamp
 
-        /// What is left of it where others came in at `times`: the first gap among them.
+        /// From when on Kafka has what others took in: nil where it has nothing of that time.
+        ///
+        /// Before that, nothing in the log does not say that nothing came in.
+        var lookFrom: Timestamp? { from.map { max($0, to + -GapWatch.keptSpan) } }
+
+        /// What is left of it where others came in at `times`: the first gap among them, from
+        /// ``lookFrom`` on.
         func left(by times: [Timestamp]) -> Gap? {
-            var last = from
-            for time in times.sorted() + [to] where time <= to && time > last ?? .distant {
-                guard let before = last, time - before <= GapWatch.retrySpan else {
-                    return Gap(from: last, to: time)
+            guard let from, let lookFrom else {
+                return self
+            }
+            var last = (heard: from, known: lookFrom)
+            for time in times.sorted() + [to] where time <= to && time >= last.known {
+                guard time - last.known <= GapWatch.retrySpan else {
+                    return Gap(from: last.heard, to: time)
                 }
-                last = time
+                last = (time, time)
             }
             return nil
         }

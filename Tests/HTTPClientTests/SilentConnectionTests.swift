@@ -14,7 +14,7 @@ private final class SilentServer {
     private let process = Process()
     private let log: URL
 
-    init(timeoutMilliseconds: Int) throws {
+    init(timeoutMilliseconds: Int, concurrency: Int = 64) throws {
         identity = try TestIdentity()
         log = identity.folder.appendingPathComponent("log")
         try Data().write(to: log)
@@ -25,7 +25,10 @@ private final class SilentServer {
         process.standardOutput = try FileHandle(forWritingTo: log)
         process.standardError = FileHandle.nullDevice
         client = try HTTPClient(
-            limits: HTTPClient.Limits(totalTimeoutMilliseconds: timeoutMilliseconds),
+            limits: HTTPClient.Limits(
+                concurrency: concurrency,
+                totalTimeoutMilliseconds: timeoutMilliseconds
+            ),
             userAgent: "test",
             certificateAuthorityFile: identity.certificateFile
         )
@@ -68,10 +71,10 @@ private final class SilentServer {
         )
     }
 
-    /// Runs the client until so many have ended.
-    func responses(_ count: Int) -> [HTTPClientResponse] {
+    /// Runs the client until so many have ended, or the time is over.
+    func responses(_ count: Int, within time: Duration = .seconds(20)) -> [HTTPClientResponse] {
         var responses: [HTTPClientResponse] = []
-        let end = ContinuousClock.now + .seconds(20)
+        let end = ContinuousClock.now + time
         while responses.count < count, ContinuousClock.now < end {
             var entry = pollfd(fd: client.wakeDescriptor, events: Int16(POLLIN), revents: 0)
             _ = unsafe poll(&entry, 1, 100)
@@ -99,6 +102,27 @@ struct `An HTTP 2 connection` {
         }
         server.submit("PUT", port, tag: 4)
         #expect(server.responses(1).first?.answer?.status == 204)
+        #expect(try server.connections == [1, 1, 1, 2])
+    }
+
+    /// Goal: what is on its way there ends with it, and is never sent twice.
+    @Test func `takes those with it that are younger than the first that ran out of time`() throws {
+        let server = try SilentServer(timeoutMilliseconds: 3_000, concurrency: 2)
+        let port = try server.port()
+        server.submit("GET", port, tag: 1)
+        _ = server.responses(1)
+        server.submit("PUT", port, tag: 2)
+        #expect(server.responses(1, within: .milliseconds(1_500)).isEmpty)
+        server.submit("PUT", port, tag: 3)
+        // Waits for the place of one of the two.
+        server.submit("PUT", port, tag: 4)
+        let responses = server.responses(3)
+        #expect(responses.map(\.tag) == [2, 3, 4])
+        #expect(responses.first?.failure?.code == "http.timeout")
+        // Its own three seconds were not over.
+        let younger = try #require(responses.dropFirst().first?.failure)
+        #expect(younger.kind == .doubtful && younger.code != "http.timeout")
+        #expect(responses.last?.answer?.status == 204)
         #expect(try server.connections == [1, 1, 1, 2])
     }
 

@@ -248,14 +248,19 @@ import Testing
     }
 
     /// Goal: the system resets who stands in line at a socket that is closed.
-    @Test func `takes in all who have connected and sent when it stops accepting`() throws {
+    @Test(arguments: [(kept: 100, idle: 0), (0, 1_000), (10, 1_000)])
+    func `takes in all who have connected and sent when it stops accepting`(
+        keptCount: Int,
+        idleCount: Int
+    ) throws {
         let loopback = try Loopback()
-        let kept = try (0..<100).map { _ in try loopback.connect() }
-        for connection in kept {
+        let kept = try (0..<keptCount).map { _ in try loopback.connect() }
+        let idle = try (0..<idleCount).map { _ in try loopback.connect() }
+        for connection in kept + idle {
             connection.send("GET /first HTTP/1.1\r\nHost: x\r\n\r\n")
         }
         loopback.answer = { $0.respond(to: $1.id, status: 204) }
-        #expect(loopback.turn { kept.allSatisfy { $0.answer != nil } })
+        #expect(loopback.turn(seconds: 60) { (kept + idle).allSatisfy { $0.answer != nil } })
         let new = try (0..<200).map { _ in try loopback.connect() }
         for connection in kept + new {
             connection.send("GET /last HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -267,8 +272,9 @@ import Testing
             loopback.server.respond(to: request.id, status: 204)
         }
         #expect(loopback.server.incompleteRequestCount == 0)
-        #expect(loopback.turn { (kept + new).allSatisfy(\.hasEnded) })
+        #expect(loopback.turn { (kept + idle + new).allSatisfy(\.hasEnded) })
         #expect(kept.allSatisfy { $0.answers.count == 2 })
+        #expect(idle.allSatisfy { $0.answers.count == 1 })
         #expect(new.allSatisfy { $0.answers.count == 1 })
     }
 

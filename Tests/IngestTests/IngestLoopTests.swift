@@ -2,6 +2,7 @@ import Glibc
 import HTTPClient
 import HTTPServer
 import MessageExamples
+import Synchronization
 import Telemetry
 import Testing
 import TokenDomain
@@ -23,6 +24,14 @@ final class IngestBench {
         var milliseconds: Int64 = 1_000
     }
 
+    private final class Lines: Sendable {
+        let list = Mutex<[String]>([])
+    }
+
+    private let lines = Lines()
+    /// What the loop has logged.
+    var logLines: [String] { lines.list.withLock { $0 } }
+
     /// Signs what the door takes for Apple's.
     let apple: SignedPayloads
 
@@ -36,6 +45,7 @@ final class IngestBench {
         client = try HTTPClient(userAgent: "test")
         let clock = TestClock()
         self.clock = clock
+        let lines = lines
         health.setStarted()
         health.setReady()
         loop = IngestLoop(
@@ -51,7 +61,10 @@ final class IngestBench {
                 monotonic: { clock.milliseconds }
             ),
             measures: IngestMeasures(metrics, topics: ["t", "n", "a", "p"]),
-            log: Log(worker: "ingest", write: { _ in }),
+            log: Log(
+                worker: "ingest",
+                write: { line in lines.list.withLock { $0.append(line) } }
+            ),
             health: health,
             isOpen: isOpen
         )
@@ -80,8 +93,8 @@ final class IngestBench {
         )
     }
 
-    func turn(until condition: () -> Bool) -> Bool {
-        let end = ContinuousClock.now + .seconds(10)
+    func turn(seconds: Int = 10, until condition: () -> Bool) -> Bool {
+        let end = ContinuousClock.now + .seconds(seconds)
         while !condition() {
             guard ContinuousClock.now < end else {
                 return false
@@ -261,6 +274,55 @@ final class IngestBench {
         for _ in 0..<2 {
             #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
         }
+        #expect(bench.health.ready.lines == ["ready: ok"])
+    }
+
+    /// Goal: a door that is cut off from a healthy Kafka leaves the requests to the others.
+    @Test(arguments: [(limit - 1, true), (limit, false)])
+    func `is not ready once it let requests in for half a minute and none was stored`(
+        milliseconds: Int64,
+        isReady: Bool
+    ) throws {
+        let bench = try IngestBench()
+        bench.sink.isStalled = true
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
+        // Without requests nothing says that none would be stored.
+        bench.advance(milliseconds: milliseconds)
+        try bench.loop.turn()
+        #expect(bench.health.ready.isGood)
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"b\"}").status == 202)
+        try bench.loop.turn()
+        #expect(bench.health.ready.isGood == isReady)
+        let sentence = "nothing was stored for 5 s"
+        #expect(bench.health.ready.lines.contains { $0.hasSuffix(sentence) })
+        bench.sink.isStalled = false
+        try bench.loop.turn()
+        #expect(bench.health.ready.isGood)
+        // Another stall has its own half minute.
+        bench.sink.isStalled = true
+        bench.advance(milliseconds: 1_000)
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"c\"}").status == 202)
+        try bench.loop.turn()
+        #expect(bench.health.ready.isGood)
+    }
+
+    private static let limit = IngestLimits.readyStallMillisecondsMax
+
+    @Test(arguments: [false, true])
+    func `says when the broker answers again, also where it stores nothing yet`(isStalled: Bool)
+        throws
+    {
+        let bench = try IngestBench()
+        bench.sink.isBrokerAway = true
+        try bench.loop.turn()
+        #expect(bench.logLines.contains { $0.contains("the broker does not answer") })
+        bench.sink.isStalled = isStalled
+        bench.sink.isBrokerAway = false
+        try bench.loop.turn()
+        #expect(bench.logLines.contains { $0.contains("the broker answers") })
+        bench.sink.isStalled = false
+        try bench.loop.turn()
+        #expect(bench.logLines.contains { $0.contains("records are stored again") } == isStalled)
         #expect(bench.health.ready.lines == ["ready: ok"])
     }
 

@@ -1,9 +1,11 @@
+import Crypto
 import Foundation
 import HTTPClient
 import HTTPServer
 import Glibc
 import Kafka
 import LocalKafka
+import MessageExamples
 import Testing
 
 @testable import ingest
@@ -102,42 +104,95 @@ import Testing
         #expect(!text.contains("0123456789abcdef"))
     }
 
-    @Test func `takes tokens and exits 0 within ten seconds when told to stop`() throws {
-        let broker = try MockBroker(topics: [
+    /// What the program answers to a post.
+    private func status(_ path: String, _ body: String, port: UInt16, key: String? = nil) throws
+        -> Int?
+    {
+        let client = try HTTPClient(userAgent: "test")
+        defer { client.close() }
+        _ = client.submit(
+            HTTPClientRequest(
+                method: "POST",
+                url: "http://127.0.0.1:\(port)\(path)",
+                headers: [("Content-Type", "application/json")]
+                    + (key.map { [("Authorization", "Bearer \($0)")] } ?? []),
+                body: Array(body.utf8)
+            )
+        )
+        var status: Int?
+        let end = ContinuousClock.now + .seconds(20)
+        while client.inFlightCount > 0, ContinuousClock.now < end {
+            var entry = pollfd(fd: client.wakeDescriptor, events: Int16(POLLIN), revents: 0)
+            _ = unsafe poll(&entry, 1, 100)
+            client.run()
+            for response in client.takeResponses() {
+                if case .answered(let answer) = response.outcome {
+                    status = answer.status
+                }
+            }
+        }
+        return status
+    }
+
+    /// The same, again until it is `wanted`: Kafka and the topics must be found first.
+    private func status(_ wanted: Int, _ body: String, port: UInt16, key: String? = nil) throws
+        -> Int?
+    {
+        let end = ContinuousClock.now + .seconds(20)
+        var status: Int?
+        while status != wanted, ContinuousClock.now < end {
+            status = try self.status("/v1/tokens", body, port: port, key: key)
+        }
+        return status
+    }
+
+    private func makeBroker() throws -> MockBroker {
+        try MockBroker(topics: [
             "tollway.tokens.received.v1": 4, "tollway.notifications.received.v1": 1,
             "tollway.account-tokens.requested.v1": 1, "tollway.purchases.received.v1": 1,
         ])
+    }
+
+    /// Goal: what the settings say of who may send is what the door asks for.
+    @Test(arguments: [("17.0.0.0/8", 403), ("17.0.0.0/8,127.0.0.0/8", 400)])
+    func `asks for a key, and takes notifications from those that may send`(
+        sources: String,
+        status: Int
+    ) throws {
+        let broker = try makeBroker()
+        defer { broker.close() }
         // A port that was free a moment ago.
+        let port = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0)).port
+        let roots = try SignedPayloads().authority.rootPEM
+        let (process, talk) = try make([
+            "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+            "TOLLWAY_INGEST_LISTEN": "127.0.0.1:\(port)",
+            "TOLLWAY_INGEST_KEYS_FILE": try file("0123456789abcdef\n"),
+            "TOLLWAY_APPLE_ROOTS_FILE": try file(String(decoding: roots, as: UTF8.self)),
+            "TOLLWAY_INGEST_NOTIFICATION_SOURCES": sources,
+        ])
+        try process.run()
+        defer {
+            process.terminate()
+            process.waitUntilExit()
+            try? talk.fileHandleForReading.close()
+        }
+        let body = "{\"token\":\"abc\"}"
+        #expect(try self.status(202, body, port: port, key: "0123456789abcdef") == 202)
+        #expect(try self.status("/v1/tokens", body, port: port) == 401)
+        #expect(try self.status("/v1/tokens", body, port: port, key: "1123456789abcdef") == 401)
+        #expect(try self.status("/v1/notifications", "{}", port: port) == status)
+    }
+
+    @Test func `takes tokens and exits 0 within ten seconds when told to stop`() throws {
+        let broker = try makeBroker()
         let port = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0)).port
         let (process, talk) = try make([
             "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
             "TOLLWAY_INGEST_LISTEN": "127.0.0.1:\(port)",
         ])
         try process.run()
-        let client = try HTTPClient(userAgent: "test")
-        var status: Int?
-        let end = ContinuousClock.now + .seconds(20)
-        while status != 202, ContinuousClock.now < end {
-            _ = client.submit(
-                HTTPClientRequest(
-                    method: "POST",
-                    url: "http://127.0.0.1:\(port)/v1/tokens",
-                    headers: [("Content-Type", "application/json")],
-                    body: Array("{\"token\":\"abc\"}".utf8)
-                )
-            )
-            while client.inFlightCount > 0, ContinuousClock.now < end {
-                var entry = pollfd(fd: client.wakeDescriptor, events: Int16(POLLIN), revents: 0)
-                _ = unsafe poll(&entry, 1, 100)
-                client.run()
-                for response in client.takeResponses() {
-                    if case .answered(let answer) = response.outcome {
-                        status = answer.status
-                    }
-                }
-            }
-        }
-        #expect(status == 202)
+        #expect(try status(202, "{\"token\":\"abc\"}", port: port) == 202)
         let start = ContinuousClock.now
         process.terminate()
         process.waitUntilExit()

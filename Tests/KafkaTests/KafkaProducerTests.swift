@@ -152,6 +152,52 @@ import Testing
         }
     }
 
+    /// Goal: a door to which nobody comes says nothing of partitions that store.
+    @Test func `is stalled only by what it was handed after the last that was stored`() async throws
+    {
+        try await onThread {
+            let mock = try MockBroker(topics: ["t": 2])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            let producer = try KafkaProducer(settings: world.settings, targets: ["t"])
+            defer { producer.close(deadlineMilliseconds: 0) }
+            func hand(to partition: Int32, tag: UInt64) throws {
+                var outputs = OutputBatch()
+                outputs.append(
+                    OutsideRecord(partition: partition, key: nil, value: [1]),
+                    topic: 0
+                )
+                try producer.produce(outputs, tags: [tag])
+            }
+            func isStalled(within seconds: Int) throws -> Bool {
+                let end = ContinuousClock.now + .seconds(seconds)
+                while !producer.isStalled, ContinuousClock.now < end {
+                    var wakes = pollfd(
+                        fd: producer.wakeDescriptor,
+                        events: Int16(POLLIN),
+                        revents: 0
+                    )
+                    _ = unsafe poll(&wakes, 1, 100)
+                    _ = try producer.takeReceipts()
+                }
+                return producer.isStalled
+            }
+            try mock.removeLeader(of: TopicPartition(topic: "t", partition: 0))
+            try hand(to: 0, tag: 1)
+            try hand(to: 1, tag: 2)
+            let stored = try Self.receipts(of: producer, count: 1, world: world)
+            #expect(stored.map(\.tag) == [2])
+            #expect(try !isStalled(within: 6))
+            #expect(producer.waitingCount == 1)
+            try hand(to: 0, tag: 3)
+            #expect(!producer.isStalled)
+            #expect(try isStalled(within: 30))
+            try hand(to: 1, tag: 4)
+            _ = try Self.receipts(of: producer, count: 1, world: world)
+            #expect(!producer.isStalled)
+        }
+    }
+
     @Test func `takes a new client after an error that ends the first`() async throws {
         try await Self.withProducer { mock, world, producer in
             mock.pushErrors([45], for: .produce)  // OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -171,13 +217,29 @@ import Testing
         (1_048_588, "262144"), (262_144, "262144"), (262_143, "262143"), (20_000, "20000"),
     ])
     func `keeps its batches within what the targets take`(limit: Int, batchSize: String) {
+        #expect(Self.setting("batch.size", topicByteCountMax: limit) == batchSize)
+    }
+
+    /// Goal: stored is what a failure of one broker keeps, in order, and where other clients look.
+    @Test(arguments: [
+        ("acks", "all"), ("enable.idempotence", "true"), ("partitioner", "murmur2_random"),
+        ("message.timeout.ms", "300000"),
+    ])
+    func `has the settings that its promises need`(name: String, value: String) {
+        #expect(Self.setting(name) == value)
+    }
+
+    /// What the client gets under a name.
+    private static func setting(_ name: String, topicByteCountMax: Int = 1 << 20) -> String? {
         let settings = KafkaSettings(bootstrapServers: "127.0.0.1:1", clientID: "test")
-        let texts = settings.ingestProducer(queueByteCountMax: 1 << 20, topicByteCountMax: limit)
-            .split(separator: 0)
-            .map { String(decoding: $0.map { UInt8(bitPattern: $0) }, as: UTF8.self) }
+        let texts = settings.ingestProducer(
+            queueByteCountMax: 1 << 20,
+            topicByteCountMax: topicByteCountMax
+        )
+        .split(separator: 0)
+        .map { String(decoding: $0.map { UInt8(bitPattern: $0) }, as: UTF8.self) }
         // What is given later wins.
-        let last = texts.lastIndex(of: "batch.size")
-        #expect(last.map { texts[$0 + 1] } == batchSize)
+        return texts.lastIndex(of: name).map { texts[$0 + 1] }
     }
 
     @Test func `stores with a new client after its batches were limited`() async throws {

@@ -28,22 +28,35 @@ import TokenDomain
         #expect(watch.heard(at: start + .days(10)) == nil)
     }
 
-    /// Hours after the last that came in, of what others read; the gap from and to.
+    /// Hours after the last that came in: of the gap's end, of what others read and the log still
+    /// has, and the gap that is left.
     @Test(
         arguments: [
-            ([], 0, 400), ([-5, 0, 400, 500], 0, 400), ([10], 10, 400), ([390], 0, 390),
-            ([100, 200, 300], nil, nil), ([300, 100, 200], nil, nil), ([157, 314], nil, nil),
-            ([157, 243], nil, nil), ([157, 242], 242, 400), ([20, 300], 20, 300),
-        ] as [([Int64], Int64?, Int64?)]
+            (400, [], 0, 400), (400, [-5, 0, 400, 500], 0, 400), (400, [390], 0, 390),
+            (400, [300], nil, nil), (400, [243, 300], nil, nil), (400, [390, 233], nil, nil),
+            // What came in earlier is removed: it may be there or not.
+            (400, [100, 200, 300], nil, nil), (400, [10], 0, 400), (400, [20, 300], nil, nil),
+            (400, [242], 242, 400), (400, [243], nil, nil), (400, [231, 390], 0, 390),
+            (312, [192, 288], nil, nil), (312, [145], 145, 312), (312, [310], 0, 310),
+            (299, [], 0, 299), (300, [150], nil, nil), (300, [], 0, 300),
+            (160, [], 0, 160), (160, [0], 0, 160), (160, [2], 2, 160), (160, [3], nil, nil),
+        ] as [(Int64, [Int64], Int64?, Int64?)]
     )
-    func `is what the others leave of it`(others: [Int64], from: Int64?, to: Int64?) {
+    func `is what the others leave of it`(end: Int64, others: [Int64], from: Int64?, to: Int64?) {
         func time(_ hours: Int64) -> Timestamp { start + .hours(hours) }
-        let own = GapWatch.Gap(from: start, to: time(400))
+        let own = GapWatch.Gap(from: start, to: time(end))
         let left = own.left(by: others.map(time))
         #expect(left?.from == from.map(time) && left?.to == to.map(time))
-        // Nothing that was read before is in Kafka any more.
-        let removed = GapWatch.Gap(from: nil, to: time(400)).left(by: others.map(time))
-        #expect(removed == GapWatch.Gap(from: nil, to: time(min(400, others.min() ?? 400))))
+    }
+
+    @Test func `is looked for where Kafka keeps what came in`() {
+        func gap(_ hours: Int64) -> GapWatch.Gap {
+            GapWatch.Gap(from: start, to: start + .hours(hours))
+        }
+        #expect(Topic.notificationsReceived.retention == .sevenDays)
+        #expect(gap(168).lookFrom == start)
+        #expect(gap(169).lookFrom == start + .hours(1))
+        #expect(GapWatch.Gap(from: nil, to: start).lookFrom == nil)
     }
 
     @Test func `is certain where Kafka keeps nothing that was read`() {

@@ -100,8 +100,8 @@ int64_t chttp_server_timeout_ms(struct chttp_server *server);
 /**
  * chttp_server_take(server, request):
  * Fill ${request} with the next request or head and return 1, or 0 where there is none.  Its pointers
- * live until it is answered, or until the next chttp_server_run or chttp_server_close; its id until it
- * is answered.
+ * live until it is answered, or until the next chttp_server_run, chttp_server_stop_accepting or
+ * chttp_server_close; its id until it is answered.
  */
 int chttp_server_take(struct chttp_server *server, struct chttp_request *request);
 

@@ -36,7 +36,7 @@ enum BackfillCommand {
             requests, an hour or three. A lane that could not be fetched is fetched by --resume.
             Memory is bounded by one transaction (2,000 notifications).
             Exit 3 if there were none, 4 if a lane could not be fetched, 6 without
-            Kafka, 7 without Apple, 130 interrupted.
+            Kafka, 7 without Apple, and nothing fetched so far, 130 interrupted.
             """,
         run: run
     )
