@@ -331,6 +331,7 @@ package final class WorkerRun {
                 log.limited(
                     .warning,
                     "librdkafka",
+                    per: note.facility,
                     ("facility", .text(note.facility)),
                     ("text", .text(note.text))
                 )
@@ -348,6 +349,7 @@ package final class WorkerRun {
         guard view.isDue(now: now) else {
             return
         }
+        log.writeWithheld()
         view.look(
             at: loop,
             stage: stage,

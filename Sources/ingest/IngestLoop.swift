@@ -146,6 +146,7 @@ final class IngestLoop {
             log.limited(
                 .warning,
                 "librdkafka",
+                per: note.facility,
                 ("facility", .text(note.facility)),
                 ("text", .text(note.text))
             )
@@ -159,6 +160,7 @@ final class IngestLoop {
         measures.setIncomplete { server.incompleteByteCount(lane: $0.lane) }
         measures.refused { server.refusalCount(status: $0) }
         health.beat()
+        log.writeWithheld()
         view?.show(
             IngestView.Moment(
                 inFlightCount: waiting.openCount,

@@ -75,6 +75,51 @@ private final class LogBench: Sendable {
         #expect(objects[2]["repeated"] as? Int == 4)
     }
 
+    @Test func `tells one app's trouble although another's was told`() throws {
+        let bench = LogBench()
+        let log = bench.log()
+        for app in ["1", "2", "1", "2", "2"] {
+            log.limited(.error, "a key is broken", per: app, ("appAppleId", .text(app)))
+        }
+        #expect(try bench.objects().map { $0["appAppleId"] as? String } == ["1", "2"])
+    }
+
+    @Test func `tells a thousand subjects apart, and those beyond in one line`() throws {
+        let bench = LogBench()
+        let log = bench.log()
+        for number in 0..<Log.subjectCountMax + 2 {
+            log.limited(.error, "a token is forged", per: "\(number)")
+        }
+        #expect(bench.lines.withLock { $0.count } == Log.subjectCountMax + 1)
+        bench.time.withLock { $0 += Log.repeatIntervalMilliseconds }
+        log.writeWithheld()
+        log.limited(.error, "a token is forged", per: "new")
+        #expect(bench.lines.withLock { $0.count } == Log.subjectCountMax + 3)
+    }
+
+    @Test func `writes at the minute's end what it kept back last, and how often`() throws {
+        let bench = LogBench()
+        let log = bench.log()
+        for offset in Int64(0)..<3 {
+            log.limited(.error, "an order is unreadable", ("offset", .integer(offset)))
+        }
+        log.limited(.warning, "the broker is away")
+        log.writeWithheld()
+        bench.time.withLock { $0 += Log.repeatIntervalMilliseconds - 1 }
+        log.writeWithheld()
+        #expect(bench.lines.withLock { $0.count } == 2)
+        bench.time.withLock { $0 += 1 }
+        log.writeWithheld()
+        let objects = try bench.objects()
+        #expect(objects.count == 3)
+        #expect(objects[2]["level"] as? String == "error")
+        #expect(objects[2]["offset"] as? Int == 2)
+        #expect(objects[2]["repeated"] as? Int == 2)
+        log.limited(.error, "an order is unreadable")
+        log.writeWithheld()
+        #expect(bench.lines.withLock { $0.count } == 3)
+    }
+
     @Test func `is not silenced by a clock that is set back`() {
         let bench = LogBench()
         let log = bench.log()
