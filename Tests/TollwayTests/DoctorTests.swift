@@ -202,6 +202,13 @@ import TokenDomain
         }
     }
 
+    @Test func `says how many keys it did not ask Apple about`() throws {
+        #expect(DoctorApple.unasked(keyCount: DoctorApple.signerCountMax) == nil)
+        let finding = try #require(DoctorApple.unasked(keyCount: DoctorApple.signerCountMax + 7))
+        #expect(finding.verdict == .warning)
+        #expect(finding.sentence.contains("the other 7"))
+    }
+
     @Test func `knows no other roles`() throws {
         let run = try TollwayProcess.run(["doctor", "--for", "nobody", "-o", "json"])
         #expect(run.exitCode == 2)
