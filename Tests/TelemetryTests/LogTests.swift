@@ -133,6 +133,10 @@ private final class LogBench: Sendable {
         String(repeating: "eyJhcHBBcHBsZUlk", count: 16),
         String(repeating: "a", count: LogValue.secretRunLengthMin),
         "Bearer " + String(repeating: "Zm9v", count: 30) + ".tail",
+        String(repeating: "Zm9v/Zm9vYmFy", count: 8),
+        "-----BEGIN PRIVATE KEY-----\n"
+            + Array(repeating: String(repeating: "MIGH", count: 16), count: 3)
+            .joined(separator: "\n"),
     ])
     func `masks what looks like a token or a key`(secret: String) {
         let bench = LogBench()
@@ -140,6 +144,22 @@ private final class LogBench: Sendable {
         let line = bench.lines.withLock { $0.joined() }
         #expect(!line.contains(secret.prefix(90)))
         #expect(line.contains("masked"))
+    }
+
+    /// Masked runs before it make room for what is near the end of what is looked at.
+    @Test func `masks a run that it does not see the end of`() {
+        let bench = LogBench()
+        let tail = String(repeating: "s", count: LogValue.secretRunLengthMin)
+        let head = String(repeating: "a", count: LogValue.textByteCountMax + 39) + " "
+        bench.log().info("request", ("field", .text(head + tail)))
+        #expect(!bench.lines.withLock { $0.joined() }.contains("ssss"))
+    }
+
+    @Test func `shows a path`() {
+        let bench = LogBench()
+        let path = "/externalPurchase/v1/reports/00000000-0000-4000-8000-000000000000"
+        bench.log().info("request", ("path", .text(path)))
+        #expect(bench.lines.withLock { $0.joined() }.contains(path))
     }
 
     @Test func `shows identifiers, and cuts what is too long`() {
