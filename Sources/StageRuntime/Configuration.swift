@@ -139,8 +139,20 @@ package struct Configuration: Sendable, Equatable {
         return path
     }
 
+    /// What is wrong with the files of a worker that starts all the same.
+    package struct Shortfalls: Sendable, Equatable {
+        /// One of an app's keys, where its other key signs.
+        package var keys: [ConfigurationFault] = []
+        /// Sales that need a rate wait for it.
+        package var rates: ConfigurationFault?
+    }
+
     /// Reads the files that the program will read at its start, and forgets them: for a check.
-    package func checkFiles() throws(ConfigurationFault) {
+    ///
+    /// - Throws: why it would not start.
+    package func checkFiles() throws(ConfigurationFault) -> Shortfalls {
+        var shortfalls = Shortfalls()
+        try checkStateFolder()
         // "probe" is librdkafka's word for the system's authorities.
         for (setting, path) in kafka.files.sorted(by: { $0.key < $1.key })
         where path != "probe" {
@@ -163,20 +175,64 @@ package struct Configuration: Sendable, Equatable {
             _ = try appleRoots()
         case .worker(.decode), .worker(.notifications), .worker(.report), .worker(.purchases):
             let needsKeys = program == .worker(.report)
-            let apps = try AppsFile.load(try requiredFile(.appsFile), needsKeys: needsKeys)
-            let faults = needsKeys ? apps.apps.flatMap { $0.privateKeys().faults } : []
-            if let fault = faults.first {
-                throw fault
+            let apps = try AppsFile.load(try requiredFile(.appsFile), needsKeys: needsKeys).apps
+            for keys in needsKeys ? apps.map({ $0.privateKeys() }) : [] {
+                if keys.good.isEmpty, let fault = keys.faults.first {
+                    throw fault
+                }
+                shortfalls.keys += keys.faults
             }
             if program == .worker(.notifications) || program == .worker(.report) {
                 _ = try appleRoots()
             }
             if program == .worker(.purchases), let exchangeRatesFile {
-                _ = try ExchangeRatesFile.load(exchangeRatesFile)
+                shortfalls.rates = Self.fault(ofRates: exchangeRatesFile)
             }
         case .worker(.dedupe), .tollway:
             break
         }
+        return shortfalls
+    }
+
+    private static func fault(ofRates path: String) -> ConfigurationFault? {
+        do throws(ConfigurationFault) {
+            _ = try ExchangeRatesFile.load(path)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private func checkStateFolder() throws(ConfigurationFault) {
+        guard case .worker(let worker) = program, worker.changelog != nil else {
+            return
+        }
+        let folder = nearestStateFolder
+        guard !Self.isWritableFolder(folder) else {
+            return
+        }
+        throw .unreadableFile(
+            setting: Setting.stateDirectory.fullName,
+            path: stateDirectory,
+            because: folder == stateDirectory
+                ? "it cannot be written" : "\(ConfigurationFault.shown(folder)) cannot be written"
+        )
+    }
+
+    /// The state directory, or the nearest folder above it that is there: a worker makes the rest.
+    package var nearestStateFolder: String {
+        var path = stateDirectory[...]
+        while unsafe access(String(path), F_OK) != 0 {
+            guard let slash = path.lastIndex(of: "/") else {
+                return "."
+            }
+            path = slash == path.startIndex ? "/" : path[..<slash]
+        }
+        return String(path)
+    }
+
+    package static func isWritableFolder(_ path: String) -> Bool {
+        unsafe access("\(path)/.", W_OK | X_OK) == 0
     }
 
     private func refuseMissing(_ ingest: ListenText) throws(ConfigurationFault) {

@@ -33,6 +33,21 @@ struct TopicCheck {
         worker.sources + worker.follows + WorkerLoop.targets(of: worker)
     }
 
+    /// As ``waitForTopics(isStopRequested:)``, on the loop's own thread: meanwhile the worker is
+    /// started and alive, and not ready.
+    func waitForTopics(
+        _ health: Health,
+        isStopRequested: (_ waitingMilliseconds: Int) -> Bool
+    ) throws -> Cluster? {
+        health.setNotReady(because: "waiting for Kafka")
+        health.setCondition("kafka", "waiting for Kafka")
+        health.setStarted()
+        return try waitForTopics { milliseconds in
+            health.beat()
+            return isStopRequested(milliseconds)
+        }
+    }
+
     /// Asks until the broker answers.
     ///
     /// - Returns: nil when a stop is requested.

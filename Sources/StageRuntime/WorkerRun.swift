@@ -141,10 +141,8 @@ package final class WorkerRun {
         if worker.changelog != nil {
             try Self.checkStateFolder(configuration.stateDirectory)
         }
-        health.setNotReady(because: "waiting for Kafka")
-        health.setCondition("kafka", "waiting for Kafka")
         let topics = TopicCheck(worker: worker, configuration: configuration, log: log)
-        let cluster = try topics.waitForTopics {
+        let cluster = try topics.waitForTopics(health) {
             wait(descriptors: [], milliseconds: $0)?.isStop == true
         }
         guard let cluster else {
@@ -220,7 +218,6 @@ package final class WorkerRun {
             ("delivery", .text(configuration.delivery.rawValue)),
             ("apps", .count(try configuration.appCount()))
         )
-        health.setStarted()
         let end = turn(loop, recordLog, stage, view)
         recordLog.close(deadlineMilliseconds: 2_000)
         return end
@@ -335,6 +332,7 @@ package final class WorkerRun {
                 log.limited(
                     .warning,
                     "librdkafka",
+                    per: note.facility,
                     ("facility", .text(note.facility)),
                     ("text", .text(note.text))
                 )
@@ -352,6 +350,7 @@ package final class WorkerRun {
         guard view.isDue(now: now) else {
             return
         }
+        log.writeWithheld()
         view.look(
             at: loop,
             stage: stage,

@@ -125,6 +125,7 @@ final class WorkerTelemetry: LoopTelemetry {
         log.limited(
             .warning,
             "a record went to the dead letters",
+            per: deadLetter.fault.code,
             ("code", .text(deadLetter.fault.code)),
             ("topic", .text(deadLetter.origin.topic)),
             ("partition", .count(deadLetter.origin.partition)),
@@ -152,6 +153,7 @@ final class WorkerTelemetry: LoopTelemetry {
         log.limited(
             .warning,
             "a transaction was aborted and will be repeated",
+            per: code,
             ("code", .text(code))
         )
     }

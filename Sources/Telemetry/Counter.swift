@@ -21,7 +21,7 @@ package final class Counter: MetricFamily {
 
     init(_ description: MetricDescription) {
         self.description = description
-        table = SeriesTable(labels: description.labels) { Series() }
+        table = SeriesTable(description, countsOverflow: true) { Series() }
         if description.labels.isEmpty {
             _ = table.series([])
         }

@@ -20,7 +20,7 @@ package final class Gauge: MetricFamily {
 
     init(_ description: MetricDescription) {
         self.description = description
-        table = SeriesTable(labels: description.labels) { Series() }
+        table = SeriesTable(description, countsOverflow: false) { Series() }
     }
 
     /// The series of these label values, in the order of the labels.

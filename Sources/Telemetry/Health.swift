@@ -4,8 +4,9 @@ internal import Synchronization
 ///
 /// Any thread may call it.
 ///
-/// Alive: the loop turned lately. Started: the first time it could work. Ready: it can take work
-/// now. Apple being away is a condition: shown, and no reason to fail any of the three.
+/// Alive: the loop turned lately. Started: from its settings and its folder on; it may wait for
+/// Kafka then. Ready: it can take work now. Apple being away is a condition: shown, and no reason to
+/// fail any of the three.
 package final class Health: Sendable {
     /// A loop without progress for so long is stuck; a call that may hang has a watchdog below it.
     package static let stuckAfterMilliseconds: Int64 = 60_000

@@ -69,7 +69,7 @@ package final class Histogram: MetricFamily {
         )
         self.description = description
         bounds = buckets
-        table = SeriesTable(labels: description.labels) { Series(bounds: buckets) }
+        table = SeriesTable(description, countsOverflow: true) { Series(bounds: buckets) }
     }
 
     /// The series of these label values, in the order of the labels.

@@ -22,19 +22,37 @@ package final class Log: Sendable {
 
     package typealias Fields = (StaticString, LogValue)
 
-    /// How long ``limited(_:_:_:)`` keeps a message back after it was written.
+    /// How long ``limited(_:_:per:_:)`` keeps a message back after it was written.
     package static let repeatIntervalMilliseconds: Int64 = 60_000
+    /// How many subjects ``limited(_:_:per:_:)`` tells apart at once; those beyond share one line.
+    package static let subjectCountMax = 1_000
+
+    /// What is written at most once in an interval.
+    private struct RepeatKey: Hashable {
+        var message: String
+        var subject: String?
+    }
 
     private struct Repeats {
         var writtenAt: Int64
-        var withheldCount: Int64
+        var withheldCount: Int64 = 0
+        /// Of the last that was kept back.
+        var level = Level.info
+        var fields: [Fields] = []
+
+        // A wall clock set back must not silence a message for longer than its interval.
+        func isOver(at time: Int64) -> Bool {
+            time < writtenAt || time - writtenAt >= Log.repeatIntervalMilliseconds
+        }
     }
 
     private let worker: String
     private let format: Format
     private let now: @Sendable () -> Int64
     private let write: @Sendable (String) -> Void
-    private let repeats = Mutex<[String: Repeats]>([:])
+    private let repeats = Mutex<[RepeatKey: Repeats]>([:])
+    /// Before that no minute of a message ends.
+    private let nextEnd = Atomic<Int64>(.max)
 
     /// - Parameters:
     ///   - worker: who logs, such as `decode`.
@@ -67,28 +85,58 @@ package final class Log: Sendable {
 
     /// For what may happen a thousand times a second: written at once, then at most once a minute
     /// with the number of times it was kept back in the field `repeated`.
-    package func limited(_ level: Level, _ message: StaticString, _ fields: Fields...) {
+    ///
+    /// `subject` is what the message is about where one must not hide another, such as an app, or a
+    /// record's trace: each of up to ``subjectCountMax`` has a minute of its own.
+    package func limited(
+        _ level: Level,
+        _ message: StaticString,
+        per subject: String? = nil,
+        _ fields: Fields...
+    ) {
         let time = now()
-        let message = "\(message)"
         let withheldCount = repeats.withLock { repeats -> Int64? in
-            // Messages are fixed strings of the program, so the table is as small as their number.
-            guard let last = repeats[message] else {
-                repeats[message] = Repeats(writtenAt: time, withheldCount: 0)
-                return 0
+            // Messages are fixed strings of the program, so without subjects the table is small.
+            var key = RepeatKey(message: "\(message)", subject: subject)
+            if subject != nil, repeats[key] == nil, repeats.count >= Self.subjectCountMax {
+                key.subject = nil
             }
-            let elapsed = time - last.writtenAt
-            // A wall clock set back must not silence a message for longer than its interval.
-            guard elapsed < 0 || elapsed >= Self.repeatIntervalMilliseconds else {
-                repeats[message]?.withheldCount += 1
+            if let last = repeats[key], !last.isOver(at: time) {
+                repeats[key]?.withheldCount += 1
+                repeats[key]?.level = level
+                repeats[key]?.fields = fields
                 return nil
             }
-            repeats[message] = Repeats(writtenAt: time, withheldCount: 0)
-            return last.withheldCount
+            nextEnd.min(time + Self.repeatIntervalMilliseconds, ordering: .relaxed)
+            return repeats.updateValue(Repeats(writtenAt: time), forKey: key)?.withheldCount ?? 0
         }
         guard let withheldCount else {
             return
         }
-        put(level, message, fields, repeated: withheldCount)
+        put(level, "\(message)", fields, repeated: withheldCount)
+    }
+
+    /// Writes what was kept back and did not come again for the rest of its minute: the last line of
+    /// each message and subject, with `repeated`.
+    ///
+    /// A loop calls it now and then.
+    package func writeWithheld() {
+        let time = now()
+        guard time >= nextEnd.load(ordering: .relaxed) else {
+            return
+        }
+        let due = repeats.withLock { repeats in
+            let due = repeats.filter { $0.value.isOver(at: time) }
+            for (key, last) in due {
+                repeats[key] = last.withheldCount > 0 ? Repeats(writtenAt: time) : nil
+            }
+            let ends = repeats.values.map { $0.writtenAt + Self.repeatIntervalMilliseconds }
+            nextEnd.store(ends.min() ?? .max, ordering: .relaxed)
+            return due.filter { $0.value.withheldCount > 0 }
+        }
+        for (key, last) in due.sorted(by: { $0.value.writtenAt < $1.value.writtenAt }) {
+            put(last.level, key.message, last.fields, repeated: last.withheldCount)
+        }
     }
 
     private func put(_ level: Level, _ message: String, _ fields: [Fields], repeated: Int64) {

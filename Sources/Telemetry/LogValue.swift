@@ -29,30 +29,38 @@ extension LogValue {
     }
 
     /// The text as a line may show it: cut to its limit, and whatever looks like a secret masked.
+    ///
+    /// A run goes on over slashes and line ends, as in base64 and PEM; one that the look at the text
+    /// cuts off counts as long.
     static func shown(_ text: String) -> String {
         var shown: [UInt8] = []
         var run: [UInt8] = []
-        func endRun() {
-            if run.count >= secretRunLengthMin {
+        func endRun(isCut: Bool = false) {
+            if run.count >= secretRunLengthMin || isCut && !run.isEmpty {
                 shown.append(contentsOf: "<masked \(run.count) bytes>".utf8)
             } else {
                 shown.append(contentsOf: run)
             }
             run.removeAll(keepingCapacity: true)
         }
-        for byte in text.utf8.prefix(textByteCountMax + secretRunLengthMin) {
-            if isBase64URL(byte) {
+        let looked = text.utf8.prefix(textByteCountMax + secretRunLengthMin)
+        for byte in looked {
+            if isBase64URL(byte) || !run.isEmpty && continuesRun(byte) {
                 run.append(byte)
             } else {
                 endRun()
                 shown.append(byte)
             }
         }
-        endRun()
+        endRun(isCut: looked.endIndex < text.utf8.endIndex)
         guard shown.count > textByteCountMax else {
             return String(decoding: shown, as: UTF8.self)
         }
         return String(decoding: shown.prefix(textByteCountMax), as: UTF8.self) + "…"
+    }
+
+    private static func continuesRun(_ byte: UInt8) -> Bool {
+        [UInt8(ascii: "/"), UInt8(ascii: "\n"), UInt8(ascii: "\r")].contains(byte)
     }
 
     private static func isBase64URL(_ byte: UInt8) -> Bool {

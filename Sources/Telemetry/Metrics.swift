@@ -6,8 +6,14 @@ internal import Synchronization
 /// instruction and no lock. Names get the prefix `tollway_`; units are base units (seconds, bytes).
 package final class Metrics: Sendable {
     package static let namePrefix = "tollway_"
-    /// Series of one family: what comes after is counted under the label value `other`.
-    package static let seriesCountMax = 1_000
+    /// Series of one family: 64 for each app that `TOLLWAY_APPS_FILE` may name.
+    ///
+    /// Labels that a file or the program bounds stay below it.
+    package static let seriesCountMax = 64_000
+    /// Values of one family's open label that have a series of their own.
+    package static let openValueCountMax = 100
+    /// What is beyond a bound is counted under this label value.
+    package static let overflow = "overflow"
 
     private struct Registry {
         var families: [String: any MetricFamily] = [:]
@@ -19,11 +25,19 @@ package final class Metrics: Sendable {
     package init() {}
 
     /// A number that only grows; its name ends in `_total`.
-    package func counter(_ name: String, help: String, labels: [String] = []) -> Counter {
+    ///
+    /// `openLabel` is the one of its labels whose values nobody bounds: values beyond
+    /// ``openValueCountMax`` are counted under ``overflow``, with the other labels as they are.
+    package func counter(
+        _ name: String,
+        help: String,
+        labels: [String] = [],
+        openLabel: String? = nil
+    ) -> Counter {
         precondition(name.hasSuffix("_total"), "a counter's name ends in _total: \(name)")
-        return register(
-            Counter(MetricDescription(name: name, kind: .counter, help: help, labels: labels))
-        )
+        var description = MetricDescription(name: name, kind: .counter, help: help, labels: labels)
+        description.openLabel = openLabel
+        return register(Counter(description))
     }
 
     /// A number that only grows and is measured elsewhere, such as by the system; its name ends in
@@ -108,6 +122,8 @@ package struct MetricDescription: Equatable, Sendable {
     package var kind: Kind
     package var help: String
     package var labels: [String]
+    /// The label whose values come from outside, if there is one.
+    package var openLabel: String?
 
     package var fullName: String { Metrics.namePrefix + name }
 }
@@ -118,7 +134,7 @@ package protocol MetricFamily: AnyObject, Sendable {
     func render(into text: inout String)
 }
 
-/// The series of a family by their label values; bounded, because label values may come from outside.
+/// The series of a family by their label values; bounded, for one label's values may come from outside.
 final class SeriesTable<Series: AnyObject & Sendable>: Sendable {
     struct Entry: Sendable {
         let values: [String]
@@ -131,14 +147,30 @@ final class SeriesTable<Series: AnyObject & Sendable>: Sendable {
         var entries: [[String]: Entry] = [:]
         /// The same in a stable order, until one comes or goes.
         var sorted: [Entry]?
+        /// Those of the open label that have series of their own.
+        var openValues: Set<String> = []
     }
 
     private let labels: [String]
+    private let openIndex: Int?
+    private let countsOverflow: Bool
     private let make: @Sendable () -> Series
     private let state = Mutex(State())
 
-    init(labels: [String], make: @escaping @Sendable () -> Series) {
-        self.labels = labels
+    /// `countsOverflow`: what has no room is summed in one series; else, as for gauges, it is not shown.
+    init(
+        _ description: MetricDescription,
+        countsOverflow: Bool,
+        make: @escaping @Sendable () -> Series
+    ) {
+        labels = description.labels
+        openIndex = description.openLabel.map { label in
+            guard let index = description.labels.firstIndex(of: label) else {
+                preconditionFailure("\(label) is no label of \(description.name)")
+            }
+            return index
+        }
+        self.countsOverflow = countsOverflow
         self.make = make
     }
 
@@ -148,10 +180,19 @@ final class SeriesTable<Series: AnyObject & Sendable>: Sendable {
             if let entry = state.entries[values] {
                 return entry.series
             }
-            let isFull = state.entries.count >= Metrics.seriesCountMax
-            let bounded = isFull ? values.map { _ in "other" } : values
+            var bounded = folded(values, &state)
             if let entry = state.entries[bounded] {
                 return entry.series
+            }
+            if state.entries.count >= Metrics.seriesCountMax {
+                // A gauge that many set would say nothing of any of them.
+                guard countsOverflow else {
+                    return make()
+                }
+                bounded = labels.map { _ in Metrics.overflow }
+                if let entry = state.entries[bounded] {
+                    return entry.series
+                }
             }
             let text = zip(labels, bounded).map { "\($0)=\"\(MetricText.escapedLabel($1))\"" }
             let entry = Entry(
@@ -163,6 +204,20 @@ final class SeriesTable<Series: AnyObject & Sendable>: Sendable {
             state.sorted = nil
             return entry.series
         }
+    }
+
+    /// The values with that of the open label replaced where it has no room.
+    private func folded(_ values: [String], _ state: inout State) -> [String] {
+        guard let openIndex, !state.openValues.contains(values[openIndex]) else {
+            return values
+        }
+        guard state.openValues.count < Metrics.openValueCountMax else {
+            var folded = values
+            folded[openIndex] = Metrics.overflow
+            return folded
+        }
+        state.openValues.insert(values[openIndex])
+        return values
     }
 
     func remove(_ values: [String]) {

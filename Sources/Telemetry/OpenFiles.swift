@@ -38,10 +38,12 @@ package enum OpenFiles {
         return limit
     }
 
-    /// The entries of `/proc/self/fd` without the one that reads them; 0 where it cannot be read.
-    static var count: Int {
+    /// The entries of `/proc/self/fd` without the one that reads them; nil where it cannot be read.
+    ///
+    /// At the limit it can be read no more, and that is the answer.
+    static var count: Int? {
         guard let folder = unsafe opendir("/proc/self/fd") else {
-            return 0
+            return errno == EMFILE ? Int(clamping: limit.rlim_cur) : nil
         }
         defer { unsafe closedir(folder) }
         var count = -1

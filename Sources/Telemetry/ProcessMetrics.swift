@@ -36,28 +36,29 @@ package enum ProcessMetrics {
         ).series()
         metrics.beforeRendering {
             kafka.set(health.hasCondition("kafka") ? 0 : 1)
-            resident.set(Double(residentByteCount()))
+            // What cannot be read stays as it was.
+            residentByteCount().map { resident.set(Double($0)) }
             processor.set(WallClock.processorSeconds())
-            openFiles.set(Double(OpenFiles.count))
+            OpenFiles.count.map { openFiles.set(Double($0)) }
             openFilesMax.set(Double(OpenFiles.limit.rlim_cur))
         }
     }
 
-    /// The second number of `/proc/self/statm`, in pages; 0 where there is none.
-    private static func residentByteCount() -> Int {
+    /// The second number of `/proc/self/statm`, in pages; nil where it cannot be read.
+    private static func residentByteCount() -> Int? {
         let descriptor = unsafe open("/proc/self/statm", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
-            return 0
+            return nil
         }
         defer { close(descriptor) }
         var bytes = [UInt8](repeating: 0, count: 128)
         let count = unsafe read(descriptor, &bytes, bytes.count)
         guard count > 0 else {
-            return 0
+            return nil
         }
         let fields = String(decoding: bytes[..<count], as: UTF8.self).split(separator: " ")
         guard fields.count > 1, let pageCount = Int(fields[1]) else {
-            return 0
+            return nil
         }
         return pageCount * Int(sysconf(Int32(_SC_PAGESIZE)))
     }

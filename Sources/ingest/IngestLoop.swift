@@ -148,6 +148,7 @@ final class IngestLoop {
             log.limited(
                 .warning,
                 "librdkafka",
+                per: note.facility,
                 ("facility", .text(note.facility)),
                 ("text", .text(note.text))
             )
@@ -161,6 +162,7 @@ final class IngestLoop {
         measures.setIncomplete { server.incompleteByteCount(lane: $0.lane) }
         measures.refused { server.refusalCount(status: $0) }
         health.beat()
+        log.writeWithheld()
         view?.show(
             IngestView.Moment(
                 inFlightCount: waiting.openCount,

@@ -34,10 +34,10 @@ final class AppDirectory: PurchaseApps {
     func reload() {
         do throws(ConfigurationFault) {
             file = try AppsFile.load(path)
+            log.info("the settings files were read again", ("apps", .count(file.apps.count)))
         } catch {
-            log.limited(
-                .error,
-                "the apps cannot be read again; what was read before stays in force",
+            log.error(
+                "a settings file cannot be read again; what was read before stays in force",
                 ("because", .text(error.sentence))
             )
         }

@@ -141,7 +141,14 @@ extension PurchasesStage {
         append(ledger, place.key, trace: event.trace, to: &plan)
         if event.isOurs {
             // No record came for it: whoever asked for the other retraction finds it in the ledger.
-            log.limited(.error, "a retraction that follows from another one was refused")
+            log.limited(
+                .error,
+                "a retraction that follows from another one was refused",
+                per: event.trace?.traceID,
+                ("appAppleId", .integer(place.key.lane.appAppleID)),
+                ("code", .text(fault.code)),
+                ("traceId", .text(event.trace?.traceID ?? ""))
+            )
             try refuseParent(fault, of: item, place, &book, into: &plan)
         } else {
             metrics.count(.deadLetter, String(fault.reason), app: place.key.lane.appAppleID)

@@ -150,6 +150,7 @@ struct Absorber {
             log.limited(
                 .error,
                 "a request names an identifier under which Apple has accepted another report",
+                per: trace?.traceID,
                 ("traceId", .text(trace?.traceID ?? ""))
             )
         }
@@ -282,6 +283,7 @@ struct Absorber {
             log.limited(
                 .error,
                 "Apple asks for a token that is in our dead letters: replay it",
+                per: trace?.traceID,
                 ("traceId", .text(trace?.traceID ?? ""))
             )
             return .settled("notice_for_seen")
@@ -290,6 +292,7 @@ struct Absorber {
             log.limited(
                 .error,
                 "Apple asks for a report that it has refused: see the dead letters",
+                per: trace?.traceID,
                 ("traceId", .text(trace?.traceID ?? ""))
             )
             return .settled("parked")

@@ -70,6 +70,7 @@ final class AppBook {
             log.limited(
                 .error,
                 "a key cannot be read again; what was read before stays in force",
+                per: "\(appAppleID)",
                 ("appAppleId", .integer(appAppleID)),
                 ("because", .text(error.sentence))
             )
@@ -108,6 +109,7 @@ final class AppBook {
             log.limited(
                 .error,
                 "one of an app's keys cannot be read; the other one signs",
+                per: fault.sentence,
                 ("appAppleId", .integer(app.appAppleID)),
                 ("because", .text(fault.sentence))
             )

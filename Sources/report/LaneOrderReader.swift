@@ -158,6 +158,7 @@ final class LaneOrderReader {
             log.limited(
                 .error,
                 "an order for a lane cannot be read, and is ignored",
+                per: "\(record.partition) \(record.offset)",
                 ("partition", .integer(Int64(record.partition))),
                 ("offset", .integer(record.offset)),
                 ("because", .text(error.message))

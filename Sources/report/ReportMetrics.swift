@@ -36,7 +36,8 @@ final class ReportMetrics {
                 + " for a look-up that found no report; or why there was no answer: resolve,"
                 + " connect, tls, tls_untrusted (the certificate does not verify), timeout, reset,"
                 + " protocol, other, no_key (nothing was sent).",
-            labels: ["app", "environment", "method", "status", "code"]
+            labels: ["app", "environment", "method", "status", "code"],
+            openLabel: "code"
         )
         requestSeconds = metrics.histogram(
             "report_request_seconds",

@@ -103,6 +103,7 @@ struct ReportOutput {
         log.limited(
             .error,
             "a token is the first of its period now, and Apple has it as a duplicate",
+            per: trace?.traceID,
             ("traceId", .text(trace?.traceID ?? ""))
         )
     }

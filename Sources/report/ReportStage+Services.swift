@@ -84,6 +84,7 @@ extension ReportStage {
         log.limited(
             .error,
             "Apple refuses a key; the app's other key is tried",
+            per: "\(change.lane.appAppleID) \(change.lane.environment.rawValue)",
             ("appAppleId", app),
             ("environment", environment),
             ("refusedKeyId", .text(refused)),

@@ -121,6 +121,7 @@ extension Sender {
         log.limited(
             .warning,
             "Apple limits the rate of a lane",
+            per: "\(queue.lane.appAppleID) \(queue.lane.environment.rawValue)",
             ("appAppleId", .integer(queue.lane.appAppleID)),
             ("environment", .text(queue.lane.environment.rawValue)),
             ("seconds", .number(Double((until - now).count) / 1_000))

@@ -25,6 +25,7 @@ extension Sender {
             log.limited(
                 .error,
                 "a certificate in Apple's place does not verify: nothing is sent there",
+                per: flight.queue.lane.environment.rawValue,
                 ("environment", .text(flight.queue.lane.environment.rawValue)),
                 ("because", .text(failure.sentence))
             )

@@ -17,7 +17,9 @@ enum ConfigCommand {
         options: [program],
         details: """
             Reads TOLLWAY_* as the workers would, and the files that it names. Prints a line
-            for each worker; exit 1 if one of them would refuse to start.
+            for each worker; exit 1 if one of them would refuse to start, or would start without
+            the exchange rates that are named. A key that cannot be read beside one that can is
+            told, and is no failure.
             """,
         run: runCheck
     )
@@ -48,44 +50,68 @@ enum ConfigCommand {
 
     private static func runCheck(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let environment = ProcessInfo.processInfo.environment
-        let results = try workers(invocation).map { worker in
-            (worker: worker, fault: fault(of: worker, environment))
-        }
+        let results = try workers(invocation).map { Check($0, environment) }
         switch invocation.output {
         case .table:
-            for (worker, fault) in results {
-                Console.write("\(worker.rawValue): \(fault?.sentence ?? "ok")\n")
-            }
+            Console.write(results.map(\.text).joined())
         case .json, .ndjson:
-            let objects = results.map { object($0.worker, $0.fault) }
-            Console.write(JSONLines.text(objects, list: "workers", format: invocation.output))
+            Console.write(
+                JSONLines.text(results.map(\.json), list: "workers", format: invocation.output)
+            )
         }
         return results.allSatisfy { $0.fault == nil } ? .ok : .failed
     }
 
-    private static func object(_ worker: Worker, _ fault: ConfigurationFault?) -> String {
-        var members = [("worker", JSONText.quoted(worker.rawValue)), ("ok", "\(fault == nil)")]
-        if let fault {
-            members.append(("code", JSONText.quoted(fault.code)))
-            members.append(("setting", JSONText.quoted(fault.setting)))
-            members.append(("message", JSONText.quoted(fault.sentence)))
-        }
-        return JSONLines.object(members)
-    }
+    /// What the settings and files make of one worker.
+    private struct Check {
+        let worker: Worker
+        /// What fails the check.
+        private(set) var fault: ConfigurationFault?
+        private var starts = true
+        private var warnings: [ConfigurationFault] = []
 
-    private static func fault(
-        of worker: Worker,
-        _ environment: [String: String]
-    ) -> ConfigurationFault? {
-        do throws(ConfigurationFault) {
-            let configuration = try Configuration(
-                environment: environment,
-                program: .worker(worker)
-            )
-            try configuration.checkFiles()
-            return nil
-        } catch {
-            return error
+        init(_ worker: Worker, _ environment: [String: String]) {
+            self.worker = worker
+            do throws(ConfigurationFault) {
+                let configuration = try Configuration(
+                    environment: environment,
+                    program: .worker(worker)
+                )
+                let shortfalls = try configuration.checkFiles()
+                warnings = shortfalls.keys
+                fault = shortfalls.rates
+            } catch {
+                fault = error
+                starts = false
+            }
+        }
+
+        var text: String {
+            let words = fault.map { (starts ? "would start without rates: " : "") + $0.sentence }
+            let first = "\(worker.rawValue): \(words ?? "ok")\n"
+            return first
+                + warnings.map {
+                    "\(worker.rawValue): warning, the app's other key signs: \($0.sentence)\n"
+                }.joined()
+        }
+
+        var json: String {
+            var members = [
+                ("worker", JSONText.quoted(worker.rawValue)), ("ok", "\(fault == nil)"),
+                ("starts", "\(starts)"),
+            ]
+            members += fault.map(Self.members) ?? []
+            let list = warnings.map { JSONLines.object(Self.members(of: $0)) }
+            members.append(("warnings", "[\(list.joined(separator: ","))]"))
+            return JSONLines.object(members)
+        }
+
+        private static func members(of fault: ConfigurationFault) -> [(String, String)] {
+            [
+                ("code", JSONText.quoted(fault.code)),
+                ("setting", JSONText.quoted(fault.setting)),
+                ("message", JSONText.quoted(fault.sentence)),
+            ]
         }
     }
 

@@ -127,6 +127,7 @@ struct `A transaction that hangs` {
             rig.endMember()
             let topics = [rig.target, rig.state.topic]
             try rig.crash(withoutMarkersOf: topics)
+            try rig.expectEndsBehindWhatHangs()
             let found = try rig.findHanging(in: topics)
             #expect(Set(found.map(\.partition.topic)) == Set(topics))
             #expect(found.allSatisfy { $0.verdict == .commit })

@@ -133,6 +133,48 @@ final class SkippedMarkersRig {
         }
     }
 
+    /// What a log says of the ends of both topics while the second transaction hangs in them: that of
+    /// the last record, not of the last that readers may see.
+    ///
+    /// A guard that asked for the latter would not wait for what is held back, and a restore would end
+    /// without it.
+    func expectEndsBehindWhatHangs() throws {
+        // Another group's: the worker's own name is not taken over.
+        let watcher = try Member(
+            world,
+            group: "watcher",
+            sources: [place.topic],
+            targets: [target, state.topic],
+            changelog: state.topic
+        )
+        defer { watcher.close() }
+        let end = try until(world, "the ends are not known") {
+            try watcher.log.endOffsets(ofTopic: target)?[0]
+        }
+        let reader = try until(world, "the changelog does not answer") {
+            try watcher.log.changelogReader(state, from: 0)
+        }
+        defer { reader.close() }
+        // A record, its marker, a record.
+        try expect(
+            end == 3 && reader.endOffset == 3,
+            "the target ends at \(end), the changelog at \(reader.endOffset)"
+        )
+        var batch = RecordBatch()
+        var isComplete = false
+        func read() throws {
+            isComplete = try reader.read(into: &batch, recordCountMax: 10, waitMilliseconds: 50)
+        }
+        try until(world, "the changelog has no record") {
+            try read()
+            return batch.records.isEmpty ? nil : true
+        }
+        for _ in 0..<10 where !isComplete {
+            try read()
+        }
+        try expect(!isComplete && batch.records.count == 1, "\(batch.records.count) were all")
+    }
+
     /// Writes the markers, and finds that none is missing any more.
     func repair(_ found: [HangingTransaction]) throws {
         try withHanging { hanging in

@@ -42,6 +42,12 @@ import TokenDomain
         return metrics.descriptions
     }
 
+    private var openLabels: String {
+        descriptions.compactMap { metric in
+            metric.openLabel.map { "`\($0)` of `\(metric.fullName)`" }
+        }.joined(separator: ", ")
+    }
+
     private var page: String {
         var page = """
             # Metrics
@@ -49,6 +55,10 @@ import TokenDomain
             What `/metrics` on the admin port shows, made from the programs' own registry by
             `Tests/RepositoryTests/MetricsPageTests.swift`; run it with `UPDATE_METRICS_PAGE=1` to write
             this page anew. Units are base units, and the name says which.
+
+            The label \(openLabels) has values from outside: the first \(Metrics.openValueCountMax) in a process have
+            series of their own, and what comes after is counted under `\(Metrics.overflow)`, with its other labels as they
+            are. No other label is ever folded: a family has room for 64 series of each of \(AppsFile.appCountMax) apps.
 
             | name | kind | labels | meaning |
             | --- | --- | --- | --- |
@@ -69,6 +79,10 @@ import TokenDomain
         }
         let written = try String(contentsOf: file, encoding: .utf8)
         #expect(written == page, "run the tests with UPDATE_METRICS_PAGE=1 and commit the page")
+    }
+
+    @Test func `has room for every app`() {
+        #expect(Metrics.seriesCountMax == 64 * AppsFile.appCountMax)
     }
 
     @Test func `names what people expect of names`() {

@@ -1,5 +1,6 @@
 import Kafka
 import LocalKafka
+import Synchronization
 import Telemetry
 import Testing
 import TokenDomain
@@ -70,6 +71,27 @@ import TokenDomain
             #expect(message.contains(name))
         }
         #expect(message.contains("tollway topics apply --yes"))
+    }
+
+    /// A pod that is killed while Kafka is away gets into back-off, and comes late when it is back.
+    @Test func `are waited for by a worker that is alive, started and not ready`() throws {
+        let mock = try MockBroker()
+        defer { mock.close() }
+        let clock = Clock()
+        let health = Health(now: { clock.time.withLock { $0 } })
+        var turnCount = 0
+        let cluster = try check(mock).waitForTopics(health) { _ in
+            #expect(health.live.isGood && health.started.isGood && !health.ready.isGood)
+            #expect(health.ready.lines.contains("ready: waiting for Kafka"))
+            clock.time.withLock { $0 += Health.stuckAfterMilliseconds }
+            turnCount += 1
+            return turnCount == 3
+        }
+        #expect(cluster == nil)
+    }
+
+    private final class Clock: Sendable {
+        let time = Mutex<Int64>(0)
     }
 
     @Test func `are not waited for by a worker that is told to stop`() throws {

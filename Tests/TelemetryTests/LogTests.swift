@@ -75,6 +75,51 @@ private final class LogBench: Sendable {
         #expect(objects[2]["repeated"] as? Int == 4)
     }
 
+    @Test func `tells one app's trouble although another's was told`() throws {
+        let bench = LogBench()
+        let log = bench.log()
+        for app in ["1", "2", "1", "2", "2"] {
+            log.limited(.error, "a key is broken", per: app, ("appAppleId", .text(app)))
+        }
+        #expect(try bench.objects().map { $0["appAppleId"] as? String } == ["1", "2"])
+    }
+
+    @Test func `tells a thousand subjects apart, and those beyond in one line`() throws {
+        let bench = LogBench()
+        let log = bench.log()
+        for number in 0..<Log.subjectCountMax + 2 {
+            log.limited(.error, "a token is forged", per: "\(number)")
+        }
+        #expect(bench.lines.withLock { $0.count } == Log.subjectCountMax + 1)
+        bench.time.withLock { $0 += Log.repeatIntervalMilliseconds }
+        log.writeWithheld()
+        log.limited(.error, "a token is forged", per: "new")
+        #expect(bench.lines.withLock { $0.count } == Log.subjectCountMax + 3)
+    }
+
+    @Test func `writes at the minute's end what it kept back last, and how often`() throws {
+        let bench = LogBench()
+        let log = bench.log()
+        for offset in Int64(0)..<3 {
+            log.limited(.error, "an order is unreadable", ("offset", .integer(offset)))
+        }
+        log.limited(.warning, "the broker is away")
+        log.writeWithheld()
+        bench.time.withLock { $0 += Log.repeatIntervalMilliseconds - 1 }
+        log.writeWithheld()
+        #expect(bench.lines.withLock { $0.count } == 2)
+        bench.time.withLock { $0 += 1 }
+        log.writeWithheld()
+        let objects = try bench.objects()
+        #expect(objects.count == 3)
+        #expect(objects[2]["level"] as? String == "error")
+        #expect(objects[2]["offset"] as? Int == 2)
+        #expect(objects[2]["repeated"] as? Int == 2)
+        log.limited(.error, "an order is unreadable")
+        log.writeWithheld()
+        #expect(bench.lines.withLock { $0.count } == 3)
+    }
+
     @Test func `is not silenced by a clock that is set back`() {
         let bench = LogBench()
         let log = bench.log()
@@ -88,6 +133,10 @@ private final class LogBench: Sendable {
         String(repeating: "eyJhcHBBcHBsZUlk", count: 16),
         String(repeating: "a", count: LogValue.secretRunLengthMin),
         "Bearer " + String(repeating: "Zm9v", count: 30) + ".tail",
+        String(repeating: "Zm9v/Zm9vYmFy", count: 8),
+        "-----BEGIN PRIVATE KEY-----\n"
+            + Array(repeating: String(repeating: "MIGH", count: 16), count: 3)
+            .joined(separator: "\n"),
     ])
     func `masks what looks like a token or a key`(secret: String) {
         let bench = LogBench()
@@ -95,6 +144,22 @@ private final class LogBench: Sendable {
         let line = bench.lines.withLock { $0.joined() }
         #expect(!line.contains(secret.prefix(90)))
         #expect(line.contains("masked"))
+    }
+
+    /// Masked runs before it make room for what is near the end of what is looked at.
+    @Test func `masks a run that it does not see the end of`() {
+        let bench = LogBench()
+        let tail = String(repeating: "s", count: LogValue.secretRunLengthMin)
+        let head = String(repeating: "a", count: LogValue.textByteCountMax + 39) + " "
+        bench.log().info("request", ("field", .text(head + tail)))
+        #expect(!bench.lines.withLock { $0.joined() }.contains("ssss"))
+    }
+
+    @Test func `shows a path`() {
+        let bench = LogBench()
+        let path = "/externalPurchase/v1/reports/00000000-0000-4000-8000-000000000000"
+        bench.log().info("request", ("path", .text(path)))
+        #expect(bench.lines.withLock { $0.joined() }.contains(path))
     }
 
     @Test func `shows identifiers, and cuts what is too long`() {

@@ -65,14 +65,51 @@ import Testing
         #expect(text(metrics).contains("partition=\"1\""))
     }
 
-    @Test func `count label values beyond their bound as other`() {
+    @Test func `fold the open label alone, from the first value beyond its bound`() {
         let metrics = Metrics()
-        let codes = metrics.counter("codes_total", help: "Codes.", labels: ["code"])
-        for number in 0...Metrics.seriesCountMax {
-            codes.add(1, "\(number)")
+        let codes = metrics.counter(
+            "codes_total",
+            help: "Codes.",
+            labels: ["app", "code"],
+            openLabel: "code"
+        )
+        for number in 0..<Metrics.openValueCountMax + 2 {
+            codes.add(1, "1", "\(number)")
         }
-        #expect(text(metrics).contains("tollway_codes_total{code=\"other\"} 1\n"))
-        #expect(!text(metrics).contains("code=\"\(Metrics.seriesCountMax)\""))
+        codes.add(1, "2", "0")
+        codes.add(1, "2", "\(Metrics.openValueCountMax)")
+        let text = text(metrics)
+        let last = Metrics.openValueCountMax - 1
+        for line in [
+            #"app="1",code="\#(last)"} 1"#, #"app="1",code="overflow"} 2"#,
+            #"app="2",code="0"} 1"#, #"app="2",code="overflow"} 1"#,
+        ] {
+            #expect(text.contains("tollway_codes_total{\(line)\n"), "\(line)")
+        }
+        #expect(!text.contains("code=\"\(Metrics.openValueCountMax)\""))
+    }
+
+    /// A false page for ever, and a true one lost: so it was with 1,000 series and as many apps.
+    @Test func `know each of a thousand apps, however many series it has`() {
+        let metrics = Metrics()
+        let requests = metrics.counter("r_total", help: "R.", labels: ["app", "status"])
+        let stopped = metrics.gauge("stopped", help: "S.", labels: ["app", "status"])
+        for number in 0..<Metrics.seriesCountMax {
+            requests.add(1, "\(number / 64)", "\(number % 64)")
+            stopped.set(1, "\(number / 64)", "\(number % 64)")
+        }
+        let full = text(metrics)
+        #expect(full.contains("tollway_r_total{app=\"999\",status=\"63\"} 1\n"))
+        #expect(full.contains("tollway_stopped{app=\"999\",status=\"63\"} 1\n"))
+        #expect(!full.contains("overflow"))
+        for status in ["0", "1"] {
+            requests.add(1, "1000", status)
+            stopped.set(0, "1000", status)
+        }
+        let beyond = text(metrics)
+        #expect(beyond.contains("tollway_r_total{app=\"overflow\",status=\"overflow\"} 2\n"))
+        #expect(!beyond.contains("tollway_stopped{app=\"overflow\""))
+        #expect(!beyond.contains("app=\"1000\""))
     }
 
     @Test func `ask their collectors before each rendering`() {

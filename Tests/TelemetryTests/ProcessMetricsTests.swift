@@ -27,4 +27,29 @@ struct `Metrics that every process has` {
         try #require(unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
         #expect(try value(of: "tollway_process_max_fds", in: metrics) >= openCount)
     }
+
+    /// The alert on open files would have ended just then.
+    @Test func `count the limit where no file can be opened any more`() async {
+        await #expect(processExitsWith: .exitCode(7)) {
+            let metrics = Metrics()
+            ProcessMetrics.register(in: metrics, worker: "decode", health: Health())
+            func values() -> [String: Double] {
+                let lines = String(decoding: metrics.render(), as: UTF8.self).split(separator: "\n")
+                let words = lines.map { $0.split(separator: " ") }.filter { $0.count == 2 }
+                return words.reduce(into: [:]) { $0[String($1[0])] = Double($1[1]) }
+            }
+            let before = values()
+            var limit = rlimit()
+            let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+            _ = unsafe getrlimit(resource, &limit)
+            limit.rlim_cur = 1
+            _ = unsafe setrlimit(resource, &limit)
+            let after = values()
+            let memory = "tollway_process_resident_memory_bytes"
+            let isRight =
+                after["tollway_process_open_fds"] == 1 && before[memory] == after[memory]
+                && before[memory] ?? 0 > 0
+            _exit(isRight ? 7 : 1)
+        }
+    }
 }

@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import Testing
 
@@ -49,6 +50,7 @@ import Testing
             )
             #expect(run.exitCode == exit, "\(run.output)")
             #expect(exit == 0 || run.output.contains("rates.csv") && run.output.contains("line 2"))
+            #expect(exit == 0 || run.output.contains("purchases: would start without rates"))
         }
     }
 
@@ -75,6 +77,57 @@ import Testing
         )
         #expect(dedupe.exitCode == 1)
         #expect(dedupe.output.contains("TOLLWAY_KAFKA_SSL_CA_LOCATION"), "\(dedupe.output)")
+    }
+
+    /// The worker starts, and signs with the other.
+    @Test func `warns of a key that cannot be read beside one that can`() throws {
+        let folder = try TemporaryFolder()
+        let key = try folder.file("new.p8", Data(try P256PrivateKey.generate().pem))
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key.path)
+        let apps = try folder.file(
+            "apps.json",
+            Data(
+                (#"{"apps":[{"appAppleId":1,"bundleId":"b","keys":["#
+                    + #"{"issuerId":"i","keyId":"NEW","privateKeyFile":"new.p8"},"#
+                    + #"{"issuerId":"i","keyId":"OLD","privateKeyFile":"old.p8"}]}]}"#).utf8
+            )
+        )
+        let environment = ["TOLLWAY_APPS_FILE": apps.path]
+        let command = ["config", "check", "--worker", "report"]
+        let run = try TollwayProcess.run(command, environment: environment)
+        #expect(run.exitCode == 0)
+        #expect(run.output.hasPrefix("report: ok\nreport: warning, "), "\(run.output)")
+        #expect(run.output.contains("old.p8"))
+        let document = try TollwayProcess.run(command + ["-o", "json"], environment: environment)
+        let worker = try #require(try document.object()["workers"] as? [[String: Any]]).first
+        #expect(worker?["ok"] as? Bool == true && worker?["starts"] as? Bool == true)
+        #expect((worker?["warnings"] as? [[String: Any]])?.count == 1)
+        let doctor = try TollwayProcess.run(
+            ["doctor", "--for", "report", "--no-kafka", "--no-apple"],
+            environment: environment
+        )
+        #expect(!doctor.output.contains("would not start"), "\(doctor.output)")
+        #expect(doctor.output.contains("report would start, and the app's other key signs"))
+    }
+
+    @Test(arguments: [("dedupe", 1), ("decode", 1), ("ingest", 0)])
+    func `looks whether a worker that keeps state can write it`(
+        worker: String,
+        exitCode: Int32
+    ) throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.file("file", Data())
+        let run = try TollwayProcess.run(
+            ["config", "check", "--worker", worker],
+            environment: ["TOLLWAY_STATE_DIR": file.path + "/state"]
+        )
+        #expect(run.exitCode == exitCode)
+        #expect(run.output.contains("TOLLWAY_STATE_DIR") == (worker == "dedupe"), "\(run.output)")
+        let deep = try TollwayProcess.run(
+            ["config", "check", "--worker", "dedupe"],
+            environment: ["TOLLWAY_STATE_DIR": folder.url.path + "/a/b/c/"]
+        )
+        #expect(deep.exitCode == 0, "\(deep.output)")
     }
 
     @Test func `hides no duration for the word token in its name`() throws {

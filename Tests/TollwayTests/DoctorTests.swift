@@ -87,7 +87,7 @@ import TokenDomain
         #expect(!"\(findings)".contains("BEGIN"))
     }
 
-    @Test func `finds a key that is none, roots that are none, and a folder that is not there`()
+    @Test func `finds a key that is none, roots that are none, and a folder that cannot be made`()
         throws
     {
         let folder = try TemporaryFolder()
@@ -95,13 +95,23 @@ import TokenDomain
         let file = try folder.file("k.p8", Data("-----BEGIN nonsense of some length".utf8))
         try chmod(file, 0o600)
         try folder.file("roots.pem", Data("nonsense".utf8))
-        settings["TOLLWAY_STATE_DIR"] = folder.url.appending(path: "a/b/c").path
+        settings["TOLLWAY_STATE_DIR"] = folder.url.appending(path: "roots.pem/b/c").path
         let (exit, findings) = try run(settings, ["--no-kafka", "--no-apple"])
         #expect(exit == 1)
-        // Three workers read the roots: ingest, report and notifications.
-        let areas = ["configuration", "configuration", "configuration", "keys", "keys", "state"]
+        // Ingest, report and notifications read the roots; dedupe, report and purchases keep state.
+        let areas =
+            Array(repeating: "configuration", count: 5) + ["keys", "keys", "state"]
         #expect(failed(findings).map { $0["area"] as? String } == areas)
         #expect(failed(findings).allSatisfy { ($0["repair"] as? String)?.isEmpty == false })
+    }
+
+    @Test(arguments: ["a", "a/b/c", "a/", "a/b//", ""])
+    func `takes a folder that a worker would make with all above it`(path: String) throws {
+        let folder = try TemporaryFolder()
+        var settings = try settings(folder)
+        settings["TOLLWAY_STATE_DIR"] = folder.url.path + "/" + path
+        let (_, findings) = try run(settings, ["--no-kafka", "--no-apple"])
+        #expect(failed(findings).isEmpty, "\(findings)")
     }
 
     @Test func `exits 6 without Kafka and 7 without Apple`() throws {
@@ -190,6 +200,13 @@ import TokenDomain
             #expect(finding.sentence.contains("the key K of app 1"))
             #expect((finding.repair != nil) == [.failed, .warning].contains(finding.verdict))
         }
+    }
+
+    @Test func `says how many keys it did not ask Apple about`() throws {
+        #expect(DoctorApple.unasked(keyCount: DoctorApple.signerCountMax) == nil)
+        let finding = try #require(DoctorApple.unasked(keyCount: DoctorApple.signerCountMax + 7))
+        #expect(finding.verdict == .warning)
+        #expect(finding.sentence.contains("the other 7"))
     }
 
     @Test func `knows no other roles`() throws {

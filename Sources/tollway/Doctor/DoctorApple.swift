@@ -62,8 +62,24 @@ struct DoctorApple {
             let statuses = own.map { ($0.environment, $0.httpStatus) }
             findings += Self.key(key.name, Dictionary(uniqueKeysWithValues: statuses))
         }
+        if let finding = Self.unasked(keyCount: signers.count) {
+            findings.append(finding)
+        }
         findings.append(clock(answers))
         return findings
+    }
+
+    /// Nil where every key is asked for.
+    static func unasked(keyCount: Int) -> DoctorFinding? {
+        guard keyCount > signerCountMax else {
+            return nil
+        }
+        return .warning(
+            .keys,
+            "Apple was asked about the first \(signerCountMax) of \(keyCount) keys, and not about"
+                + " the other \(keyCount - signerCountMax)",
+            "run doctor again with a \(Setting.appsFile.fullName) of the other apps alone"
+        )
     }
 
     private static func host(_ answer: Answer) -> DoctorFinding {

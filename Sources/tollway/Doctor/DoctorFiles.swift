@@ -42,22 +42,53 @@ struct DoctorFiles {
 
     /// Each worker that these files and settings are for, as it would start with them.
     func configurations() -> [DoctorFinding] {
-        workers.map { worker in
+        workers.flatMap { worker -> [DoctorFinding] in
             do throws(ConfigurationFault) {
                 let configuration = try Configuration(
                     environment: environment,
                     program: .worker(worker)
                 )
-                try configuration.checkFiles()
-                return .ok(.configuration, "\(worker.rawValue) could start with these settings")
+                let shortfalls = try configuration.checkFiles()
+                return Self.findings(of: worker, shortfalls)
             } catch {
-                return .failed(
-                    .configuration,
-                    "\(worker.rawValue) would not start: \(error.sentence)",
-                    Self.repair(of: error)
-                )
+                return [
+                    .failed(
+                        .configuration,
+                        "\(worker.rawValue) would not start: \(error.sentence)",
+                        Self.repair(of: error)
+                    )
+                ]
             }
         }
+    }
+
+    private static func findings(
+        of worker: Worker,
+        _ shortfalls: Configuration.Shortfalls
+    ) -> [DoctorFinding] {
+        var findings: [DoctorFinding] = []
+        if let fault = shortfalls.rates {
+            findings.append(
+                .failed(
+                    .configuration,
+                    "\(worker.rawValue) would start without rates: \(fault.sentence)",
+                    repair(of: fault)
+                )
+            )
+        } else {
+            findings.append(
+                .ok(.configuration, "\(worker.rawValue) could start with these settings")
+            )
+        }
+        return findings
+            + shortfalls.keys.map { fault in
+                .warning(
+                    .configuration,
+                    "\(worker.rawValue) would start, and the app's other key signs:"
+                        + " \(fault.sentence)",
+                    repair(of: fault)
+                )
+            }
     }
 
     /// Whether the key files hold keys that can be used.
@@ -160,16 +191,16 @@ struct DoctorFiles {
             return .skipped(.state, "not looked at: none is kept here")
         }
         let path: String
+        // It is made at the first start, with all folders above it.
+        let looked: String
         do throws(ConfigurationFault) {
-            path = try Configuration(environment: environment, program: .tollway).stateDirectory
+            let configuration = try Configuration(environment: environment, program: .tollway)
+            path = configuration.stateDirectory
+            looked = configuration.nearestStateFolder
         } catch {
             return .skipped(.state, "not looked at: the settings are wrong")
         }
-        // It is made at the first start: then its parent counts.
-        let isThere = unsafe access(path, F_OK) == 0
-        let parent = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : path[..<$0] }
-        let looked = isThere ? path : String(parent ?? ".")
-        guard unsafe access(looked, W_OK | X_OK) == 0 else {
+        guard Configuration.isWritableFolder(looked) else {
             return .failed(
                 .state,
                 "\(looked) may not be written",

@@ -8,7 +8,8 @@ internal import TokenDomain
 /// ports that workers have by default on this machine, where there are any.
 final class AdminPorts {
     private static let deadlineMilliseconds = 2_000
-    private static let statusByteCountMax = 4 << 20
+    /// The metrics of as many apps as there may be.
+    private static let pageByteCountMax = 32 << 20
     static let addressCountMax = 64
 
     private let addresses: [String]
@@ -31,7 +32,7 @@ final class AdminPorts {
             http = try HTTPClient(
                 limits: HTTPClient.Limits(
                     concurrency: 8,
-                    responseByteCountMax: Self.statusByteCountMax,
+                    responseByteCountMax: Self.pageByteCountMax,
                     totalTimeoutMilliseconds: Self.deadlineMilliseconds
                 ),
                 userAgent: "tollway-top"

@@ -1,8 +1,10 @@
+internal import Telemetry
+
 /// What Apple answered, as the workers' metrics count it: `tollway_report_requests_total`.
 enum AppleAnswers {
     private static let metric = "tollway_report_requests_total{"
-    /// Series of one page; there are a few for each app.
-    private static let seriesCountMax = 10_000
+    /// Series of one page; there are some for each app.
+    private static let seriesCountMax = Metrics.seriesCountMax
 
     /// Adds the numbers of one instance's page of metrics.
     static func add(_ page: [UInt8], of address: String, to snapshot: inout TopSnapshot) {
