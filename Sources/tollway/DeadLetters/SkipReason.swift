@@ -14,7 +14,7 @@ enum SkipReason: String, CaseIterable {
 
     var sentence: String {
         switch self {
-        case .alreadyAccepted: "Apple has accepted it, or a report for it: nothing is owed any more"
+        case .alreadyAccepted: "Apple has accepted it: nothing is owed any more"
         case .orderRules: "Apple has accepted another since, which this one may not follow"
         case .replayedBefore: "replayed so often before, and failed again: see --replays-max"
         case .forgotten:
@@ -76,10 +76,7 @@ struct DeadLetterJudge {
         guard replayCount < Int64(replayCountMax) else {
             return .skip(.replayedBefore)
         }
-        return .go(
-            target,
-            Self.question(target, of: deadLetter.stage, failedAt: deadLetter.failedAt, subject)
-        )
+        return .go(target, Self.question(target, failedAt: deadLetter.failedAt, subject))
     }
 
     /// The topic that it was read from, if its stage reads it; for a debt that Apple refused, the
@@ -98,28 +95,22 @@ struct DeadLetterJudge {
     /// Whether Apple's answers decide; nil where it goes in any case.
     static func question(
         _ target: Topic,
-        of stage: Worker,
         failedAt: Int64,
         _ subject: DeadLetterSubject
     ) -> LedgerQuestion? {
-        // It joins sales with tokens, also with those that Apple has accepted a report for.
-        guard stage != .purchases else {
-            return nil
-        }
         switch target {
-        case .tokensReceived, .tokensDecoded, .tokensDistinct, .reportsRequested:
-            let isReport = target == .reportsRequested
-            let identifier = isReport ? subject.requestIdentifier : nil
-            return subject.externalPurchaseID.map { id in
-                .report(
-                    .init(
-                        token: TextDigest.of(id),
-                        identifier: identifier.map { TextDigest.of($0.lowercased()) },
-                        status: isReport ? subject.status : nil,
-                        since: subject.tokenCreationDate
-                    )
-                )
+        case .reportsRequested:
+            guard let id = subject.externalPurchaseID, let status = subject.status else {
+                return nil
             }
+            return .report(
+                .init(
+                    token: TextDigest.of(id),
+                    identifier: subject.requestIdentifier.map { TextDigest.of($0.lowercased()) },
+                    status: status,
+                    since: subject.tokenCreationDate
+                )
+            )
         case .accountTokensRequested:
             // The id of a signed transaction that was not verified is not trusted.
             guard let id = subject.originalTransactionID, let value = subject.appAccountToken else {
@@ -134,7 +125,8 @@ struct DeadLetterJudge {
                 )
             )
         default:
-            // A notice is Apple's own word, and may ask for the next month's report.
+            // A notice is Apple's own word, and may ask for the next month's report. A token that
+            // Apple has accepted a report for is reported no second time, and its sales wait for it.
             return nil
         }
     }
