@@ -98,6 +98,7 @@ enum AccountCommand {
     ) throws(CommandFailure) -> AccountPage {
         // First of all: whatever was read by now must show in what is counted later.
         let positions = try AccountPositions(configuration)
+        let ends = try AccountEnds(configuration)
         let tokens = try AccountWindow.open(
             [.tokensReceived, .tokensDecoded, .tokensDistinct],
             from: since,
@@ -111,7 +112,7 @@ enum AccountCommand {
             configuration
         )
         var months = month.map { MonthCount($0, configuration) }
-        var tokenCount = TokenCount(configuration, tokens, positions)
+        var tokenCount = TokenCount(configuration, tokens, positions, ends)
         try tokenCount.run(months: &months)
         var salesCount = SalesCount(
             configuration,

@@ -117,3 +117,36 @@ struct AccountPositions {
         return record.offset >= offsets[Int(record.partition)]
     }
 }
+
+/// Up to where the topics of tokens are counted.
+///
+/// A stage's output is fixed before its input: of all that came out by then, what it came from is
+/// in the input, however much the stage reads while it is counted.
+struct AccountEnds {
+    static let topics: [Topic] = [
+        .deadLetters(.report), .tokensDistinct, .deadLetters(.dedupe), .tokensDecoded,
+        .deadLetters(.decode), .tokensReceived,
+    ]
+
+    private var ends: [Topic: [Int64]] = [:]
+
+    init(_ configuration: Configuration) throws(CommandFailure) {
+        ends = try KafkaQuestion.ask(configuration) {
+            admin throws(LogFault) -> [Topic: [Int64]] in
+            let there = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
+            var found: [Topic: [Int64]] = [:]
+            for topic in Self.topics {
+                let name = topic.name(prefix: configuration.topicPrefix)
+                if there.contains(name) {
+                    found[topic] = try admin.endOffsets(ofTopic: name)
+                }
+            }
+            return found
+        }
+    }
+
+    /// By partition number; nil of a state, which is read to its end.
+    func offsets(of topic: Topic) -> [Int64]? {
+        Self.topics.contains(topic) ? ends[topic] ?? [] : nil
+    }
+}

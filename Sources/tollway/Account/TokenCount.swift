@@ -12,6 +12,8 @@ struct TokenCount {
     let configuration: Configuration
     let window: AccountWindow
     let positions: AccountPositions
+    /// What came after these is not counted.
+    let ends: AccountEnds
     /// By app; 0 is what no app can be read of.
     private(set) var lines: [Int64: AccountLine] = [:]
 
@@ -23,11 +25,13 @@ struct TokenCount {
     init(
         _ configuration: Configuration,
         _ window: AccountWindow,
-        _ positions: AccountPositions
+        _ positions: AccountPositions,
+        _ ends: AccountEnds
     ) {
         self.configuration = configuration
         self.window = window
         self.positions = positions
+        self.ends = ends
     }
 
     /// Counts everything.
@@ -240,7 +244,8 @@ struct TokenCount {
             && replayHeader.isIn(batch.arena.span.extracting(record.headers.indices))
     }
 
-    /// Shows each record of a topic, or of some partitions; a topic that is not there has none.
+    /// Shows each record of a topic, or of some partitions, up to its end of the count; a topic that is
+    /// not there has none.
     private mutating func scan(
         _ topic: Topic,
         _ partitions: Range<Int32>?,
@@ -248,7 +253,12 @@ struct TokenCount {
         _ body: (inout TokenCount, RecordBatch.Record, RecordBatch) -> Void
     ) throws(CommandFailure) {
         var copy = self
+        let ends = ends.offsets(of: topic)
         try AccountScan.run(topic, partitions, what, configuration) { record, batch in
+            let partition = Int(record.partition)
+            if let ends, !(ends.indices.contains(partition) && record.offset < ends[partition]) {
+                return
+            }
             body(&copy, record, batch)
         }
         self = copy
