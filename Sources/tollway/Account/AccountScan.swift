@@ -2,6 +2,23 @@ internal import Kafka
 internal import StageRuntime
 internal import TokenDomain
 
+/// Where a record lies in its topic.
+struct RecordPlace: Hashable {
+    var partition: Int32
+    var offset: Int64
+
+    init(_ record: RecordBatch.Record) {
+        partition = record.partition
+        offset = record.offset
+    }
+
+    /// Where the record of a dead letter came in.
+    init(origin deadLetter: DeadLetterRecord, in arena: Span<UInt8>) {
+        partition = Int32(clamping: deadLetter.headers.number(.partition, in: arena))
+        offset = deadLetter.headers.number(.offset, in: arena)
+    }
+}
+
 /// Reads a topic, or some of its partitions, for a count of the account.
 enum AccountScan {
     private static func partitionCount(

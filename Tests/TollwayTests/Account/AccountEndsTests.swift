@@ -215,4 +215,31 @@ private final class CountWorld {
         #expect([line.decode, line.dedupe, line.report] == [stage, stage, stage])
         #expect(line.closes && line.reported == 1)
     }
+
+    @Test(arguments: [Worker.dedupe, .report])
+    func `is a refused token that was sent back once`(worker: Worker) throws {
+        let world = try CountWorld()
+        try world.received("a")
+        try world.decoded("a")
+        if worker == .dedupe {
+            try world.deadLetter(worker, of: "a", at: 0)
+            try world.decoded("a", isReplayed: true)
+            try world.distinct("a")
+        } else {
+            try world.distinct("a")
+            try world.deadLetter(worker, of: "a", at: 0)
+            try world.distinct("a", isReplayed: true)
+        }
+        try world.reported("a")
+        var count = try world.count()
+        var months: MonthCount?
+        try count.run(months: &months)
+        let line = try #require(count.lines[1])
+        let stage = worker == .dedupe ? line.dedupe : line.report
+        #expect(
+            stage == AccountLine.Stage(incoming: 2, replayed: 1, outgoing: 2, unread: 2)
+        )
+        #expect(line.closes, "\(line)")
+        #expect(line.repeats == 0 && line.deadLetters == 1 && line.reported == 1)
+    }
 }
