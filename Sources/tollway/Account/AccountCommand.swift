@@ -60,13 +60,13 @@ enum AccountCommand {
         let configuration = try KafkaQuestion.configuration()
         let selection = try LedgerSelection(invocation, configuration)
         try requireTopics(configuration)
-        var page = try count(month, since, until, configuration)
+        var page = try count(month, since, until, now: now, configuration)
         page.apps = selection.apps
         if !page.closes {
             // What was being committed shows a moment later.
             Console.say("it does not close; looking once more")
             _ = StopSignal().wait(milliseconds: againMilliseconds)
-            page = try count(month, since, until, configuration)
+            page = try count(month, since, until, now: now, configuration)
             page.apps = selection.apps
         }
         let missing = page.missingApps
@@ -94,6 +94,7 @@ enum AccountCommand {
         _ month: CalendarMonth?,
         _ since: Timestamp?,
         _ until: Timestamp,
+        now: Timestamp,
         _ configuration: Configuration
     ) throws(CommandFailure) -> AccountPage {
         // First of all: whatever was read by now must show in what is counted later.
@@ -103,12 +104,14 @@ enum AccountCommand {
             [.tokensReceived, .tokensDecoded, .tokensDistinct],
             from: since,
             to: until,
+            now: now,
             configuration
         )
         let sales = try AccountWindow.open(
             [.purchasesReceived],
             from: since,
             to: until,
+            now: now,
             configuration
         )
         var months = month.map { MonthCount($0, configuration) }

@@ -242,4 +242,25 @@ private final class CountWorld {
         #expect(line.closes, "\(line)")
         #expect(line.repeats == 0 && line.deadLetters == 1 && line.reported == 1)
     }
+
+    @Test(
+        arguments: [
+            ([], 604_800_000, 395_200_000), ([100], 604_800_000, 395_200_000),
+            ([500_000_000, 100], 604_800_000, 500_000_000), ([100], -1, 1_000_000_000),
+            ([100], nil, 1_000_000_000), ([100], .max, 100),
+        ] as [([Int64], Int64?, Int64)]
+    )
+    func `begins after what retention took of an empty partition`(
+        firstTimes: [Int64],
+        retention: Int64?,
+        from: Int64
+    ) {
+        let now = Timestamp(milliseconds: 1_000_000_000)
+        let emptySince = AccountWindow.emptySince(retention, now: now)
+        #expect(
+            AccountWindow.completeFrom(firstTimes, emptySince: emptySince)
+                == Timestamp(milliseconds: from)
+        )
+        #expect(AccountWindow.completeFrom([], emptySince: nil) == nil)
+    }
 }
