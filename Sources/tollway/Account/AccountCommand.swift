@@ -41,7 +41,7 @@ enum AccountCommand {
             memory is 40 bytes for each token of one partition, 75 for each of its accounts, and
             some 50 for each sale of it.
             Exit 1 if an account does not close, 3 without a topic or where nothing of an app of
-            --app came in, 6 without Kafka.
+            --app came in, 6 without Kafka, 75 if a transaction in a topic does not end.
             """,
         run: run
     )
