@@ -8,6 +8,7 @@ enum SkipReason: String, CaseIterable {
     case orderRules = "order_rules"
     case replayedBefore = "replayed_before"
     case forgotten = "forgotten"
+    case newerThanPlan = "newer_than_plan"
     case leftOut = "left_out"
     case unknownTarget = "unknown_target"
     case notPatchable = "not_patchable"
@@ -19,6 +20,8 @@ enum SkipReason: String, CaseIterable {
         case .replayedBefore: "replayed so often before, and failed again: see --replays-max"
         case .forgotten:
             "older than the record of replays: it may have gone back already; see topics plan"
+        case .newerThanPlan:
+            "written after the plan was made: it is another than the one that the plan means"
         case .leftOut: "too large for the dead letters: it lies where it came from"
         case .unknownTarget: "it names no topic that its stage reads"
         case .notPatchable: "its value is no JSON object that the patch could change"
@@ -44,6 +47,11 @@ struct DeadLetterJudge {
     let replayCountMax: Int
     /// The results of older dead letters are unknown; UNIX milliseconds.
     let forgottenBefore: Int64?
+    /// The plan that is followed knows none that is younger; UNIX milliseconds.
+    let plannedBefore: Int64?
+
+    /// The clocks of the worker that wrote a dead letter and of the plan may differ by less.
+    private static let clockSkewMilliseconds: Int64 = 600_000
 
     enum Judgement {
         case go(Topic, LedgerQuestion?)
@@ -51,20 +59,36 @@ struct DeadLetterJudge {
     }
 
     init(_ order: DeadLetterOrder) {
-        prefix = order.prefix
-        replayCountMax = order.replayCountMax
-        forgottenBefore = order.forgottenBefore
+        self.init(
+            prefix: order.prefix,
+            replayCountMax: order.replayCountMax,
+            forgottenBefore: order.forgottenBefore,
+            plannedBefore: order.plan.map { $0.madeAt + Self.clockSkewMilliseconds }
+        )
     }
 
-    func isForgotten(_ deadLetter: DeadLetterRecord) -> Bool {
-        deadLetter.record.timestampMilliseconds < forgottenBefore ?? .min
+    init(prefix: String, replayCountMax: Int, forgottenBefore: Int64?, plannedBefore: Int64?) {
+        self.prefix = prefix
+        self.replayCountMax = replayCountMax
+        self.forgottenBefore = forgottenBefore
+        self.plannedBefore = plannedBefore
+    }
+
+    /// Why it neither goes back nor is discarded, by when it was written, UNIX milliseconds.
+    ///
+    /// A topic that was made anew has other dead letters at the positions of an older plan.
+    func skipReason(writtenAt time: Int64) -> SkipReason? {
+        if time < forgottenBefore ?? .min {
+            return .forgotten
+        }
+        return time > plannedBefore ?? .max ? .newerThanPlan : nil
     }
 
     func judge(_ deadLetter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
         -> Judgement
     {
-        guard !isForgotten(deadLetter) else {
-            return .skip(.forgotten)
+        if let why = skipReason(writtenAt: deadLetter.record.timestampMilliseconds) {
+            return .skip(why)
         }
         guard deadLetter.headers[.omittedByteCount].isAbsent else {
             return .skip(.leftOut)

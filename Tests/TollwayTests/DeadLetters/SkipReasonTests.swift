@@ -62,3 +62,30 @@ import TokenDomain
         #expect(lines.first?.hasSuffix(command) == true, "\(lines)")
     }
 }
+
+@Suite struct `A dead letter's time` {
+    private static let madeAt: Int64 = 1_772_366_400_000
+    private static let plan = DeadLetterJudge(
+        prefix: "t.",
+        replayCountMax: 2,
+        forgottenBefore: madeAt - 1_000,
+        plannedBefore: madeAt + 600_000
+    )
+
+    @Test(
+        arguments: [
+            (-1_001, .forgotten), (-1_000, nil), (600_000, nil), (600_001, .newerThanPlan),
+        ] as [(Int64, SkipReason?)]
+    )
+    func `tells whether the plan that is followed means it`(after: Int64, why: SkipReason?) {
+        #expect(Self.plan.skipReason(writtenAt: Self.madeAt + after) == why)
+        // Without a plan there is nothing to be newer than.
+        let free = DeadLetterJudge(
+            prefix: "t.",
+            replayCountMax: 2,
+            forgottenBefore: nil,
+            plannedBefore: nil
+        )
+        #expect(free.skipReason(writtenAt: Self.madeAt + after) == nil)
+    }
+}
