@@ -153,6 +153,7 @@ struct ReplayPlanner {
             candidates.append(candidate)
             return true
         }
+        try scan.sayHeldBack()
         return candidates
     }
 
