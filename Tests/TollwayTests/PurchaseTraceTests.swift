@@ -192,6 +192,51 @@ import TokenWire
         #expect(table.output.contains("now: Apple has it"))
     }
 
+    /// The worker was behind: it told the end of a sale an hour after Apple's answer, and what came in
+    /// is gone.
+    @Test func `looks for reports from the time on at which the sale came in`() throws {
+        let received = Timestamp(milliseconds: 1_792_065_600_000)
+        var search = PurchaseSearch(
+            lineItemID: "sale-1",
+            purchaseKey: Self.customer.text,
+            try Configuration(environment: [:], program: .tollway),
+            TopicSearch(
+                try Configuration(environment: [:], program: .tollway),
+                partitionCounts: [:],
+                isEmbedded: false
+            )
+        )
+        #expect(search.reportsFrom == nil)
+        let settled = PurchaseOutcome(
+            lineItemID: "sale-1",
+            revision: 1,
+            type: .buy,
+            outcome: .reported,
+            externalPurchaseID: Self.token,
+            requestIdentifier: Self.identifier,
+            reason: "accepted",
+            errors: [],
+            item: nil,
+            receivedAt: received,
+            settledAt: received + .hours(1)
+        )
+        var value: [UInt8] = []
+        settled.write(to: &value)
+        search.readOutcomes([
+            TopicReader.Found(
+                topic: "t.purchases.outcomes.v1",
+                partition: 0,
+                offset: 0,
+                timestamp: settled.settledAt.milliseconds,
+                key: Array(Self.customer.text.utf8),
+                value: value,
+                headers: [:]
+            )
+        ])
+        #expect(search.events.map(\.at) == [settled.settledAt.milliseconds])
+        #expect(search.reportsFrom == received.milliseconds - TraceSearch.slackMilliseconds)
+    }
+
     @Test func `looks from the newest records back until one is found, or everywhere`() throws {
         let world = try World()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))

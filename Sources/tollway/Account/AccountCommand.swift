@@ -41,7 +41,7 @@ enum AccountCommand {
             memory is 40 bytes for each token of one partition, 75 for each of its accounts, and
             some 50 for each sale of it.
             Exit 1 if an account does not close, 3 without a topic or where nothing of an app of
-            --app came in, 6 without Kafka.
+            --app came in, 6 without Kafka, 75 if a transaction in a topic does not end.
             """,
         run: run
     )
@@ -60,13 +60,13 @@ enum AccountCommand {
         let configuration = try KafkaQuestion.configuration()
         let selection = try LedgerSelection(invocation, configuration)
         try requireTopics(configuration)
-        var page = try count(month, since, until, configuration)
+        var page = try count(month, since, until, now: now, configuration)
         page.apps = selection.apps
         if !page.closes {
             // What was being committed shows a moment later.
             Console.say("it does not close; looking once more")
             _ = StopSignal().wait(milliseconds: againMilliseconds)
-            page = try count(month, since, until, configuration)
+            page = try count(month, since, until, now: now, configuration)
             page.apps = selection.apps
         }
         let missing = page.missingApps
@@ -94,24 +94,28 @@ enum AccountCommand {
         _ month: CalendarMonth?,
         _ since: Timestamp?,
         _ until: Timestamp,
+        now: Timestamp,
         _ configuration: Configuration
     ) throws(CommandFailure) -> AccountPage {
         // First of all: whatever was read by now must show in what is counted later.
         let positions = try AccountPositions(configuration)
+        let ends = try AccountEnds(configuration)
         let tokens = try AccountWindow.open(
             [.tokensReceived, .tokensDecoded, .tokensDistinct],
             from: since,
             to: until,
+            now: now,
             configuration
         )
         let sales = try AccountWindow.open(
             [.purchasesReceived],
             from: since,
             to: until,
+            now: now,
             configuration
         )
         var months = month.map { MonthCount($0, configuration) }
-        var tokenCount = TokenCount(configuration, tokens, positions)
+        var tokenCount = TokenCount(configuration, tokens, positions, ends)
         try tokenCount.run(months: &months)
         var salesCount = SalesCount(
             configuration,

@@ -24,6 +24,7 @@ struct AccountWindow {
     ///   - topics: those that are counted against one another; one that is not there is left out.
     ///   - wanted: from when on; nil: as far back as Kafka has it.
     ///   - to: up to when; what came in later is left out.
+    ///   - now: when it is asked.
     ///   - configuration: which Kafka.
     /// - Returns: the span; empty where nothing of it can be counted.
     /// - Throws: exit 6 without Kafka.
@@ -31,13 +32,15 @@ struct AccountWindow {
         _ topics: [Topic],
         from wanted: Timestamp?,
         to: Timestamp,
+        now: Timestamp,
         _ configuration: Configuration
     ) throws(CommandFailure) -> AccountWindow {
         var oldest = Timestamp(milliseconds: 0)
         var oldestTopic = ""
         for topic in topics {
             let name = topic.name(prefix: configuration.topicPrefix)
-            guard let start = try completeFrom(name, configuration), start > oldest else {
+            guard let start = try completeFrom(name, now: now, configuration), start > oldest
+            else {
                 continue
             }
             oldest = start
@@ -54,10 +57,10 @@ struct AccountWindow {
         return window
     }
 
-    /// The time of the oldest record that a partition with lost records still has, the latest of all
-    /// partitions; nil where nothing was removed.
+    /// Since when every partition of a topic has all records; nil where nothing was removed.
     private static func completeFrom(
         _ topic: String,
+        now: Timestamp,
         _ configuration: Configuration
     ) throws(CommandFailure) -> Timestamp? {
         let bounds = try KafkaQuestion.ask(configuration) {
@@ -69,17 +72,49 @@ struct AccountWindow {
             let ends = try admin.endOffsets(ofTopic: topic)
             return zip(starts, ends).map { (start: $0, end: $1) }
         }
-        var places: [TopicPartition: LogBrowser.Start] = [:]
-        for (number, bound) in bounds.enumerated() where bound.start > 0 && bound.end > bound.start
-        {
-            places[TopicPartition(topic: topic, partition: Int32(number))] = .offset(bound.start)
-        }
-        guard !places.isEmpty else {
+        let losing = bounds.enumerated().filter { $0.element.start > 0 }
+        guard !losing.isEmpty else {
             return nil
         }
-        return try TopicScan(configuration: configuration, topics: [topic])
-            .firstTimes(at: places).values.max()
-            .map { Timestamp(milliseconds: $0) }
+        var places: [TopicPartition: LogBrowser.Start] = [:]
+        // Elsewhere nothing is left to be read; waiting for it would read all of the others.
+        for (number, bound) in losing where bound.end > bound.start {
+            places[TopicPartition(topic: topic, partition: Int32(number))] = .offset(bound.start)
+        }
+        let times =
+            try places.isEmpty
+            ? [:]
+            : TopicScan(configuration: configuration, topics: [topic]).firstTimes(at: places)
+        guard times.count < losing.count else {
+            return completeFrom(times.values, emptySince: nil)
+        }
+        let settings = try KafkaQuestion.ask(configuration) {
+            admin throws(LogFault) -> [String: String] in
+            try admin.configuration(ofTopic: topic)
+        }
+        return completeFrom(
+            times.values,
+            emptySince: emptySince(settings["retention.ms"].flatMap { Int64($0) }, now: now)
+        )
+    }
+
+    /// The latest of the times of the oldest records that partitions with lost records still have, and
+    /// of `emptySince`, where one of them has none.
+    static func completeFrom(
+        _ firstTimes: some Sequence<Int64>,
+        emptySince: Timestamp?
+    ) -> Timestamp? {
+        (firstTimes.map { Timestamp(milliseconds: $0) } + [emptySince].compactMap { $0 }).max()
+    }
+
+    /// Since when a partition has had no record that is gone now.
+    ///
+    /// Retention leaves what is younger than it; what was removed by hand may have been of any time.
+    static func emptySince(_ retention: Int64?, now: Timestamp) -> Timestamp {
+        guard let retention, retention >= 0 else {
+            return now
+        }
+        return Timestamp(milliseconds: max(0, now.milliseconds - min(retention, now.milliseconds)))
     }
 }
 
@@ -115,5 +150,38 @@ struct AccountPositions {
             return true
         }
         return record.offset >= offsets[Int(record.partition)]
+    }
+}
+
+/// Up to where the topics of tokens are counted.
+///
+/// A stage's output is fixed before its input: of all that came out by then, what it came from is
+/// in the input, however much the stage reads while it is counted.
+struct AccountEnds {
+    static let topics: [Topic] = [
+        .deadLetters(.report), .tokensDistinct, .deadLetters(.dedupe), .tokensDecoded,
+        .deadLetters(.decode), .tokensReceived,
+    ]
+
+    private var ends: [Topic: [Int64]] = [:]
+
+    init(_ configuration: Configuration) throws(CommandFailure) {
+        ends = try KafkaQuestion.ask(configuration) {
+            admin throws(LogFault) -> [Topic: [Int64]] in
+            let there = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
+            var found: [Topic: [Int64]] = [:]
+            for topic in Self.topics {
+                let name = topic.name(prefix: configuration.topicPrefix)
+                if there.contains(name) {
+                    found[topic] = try admin.endOffsets(ofTopic: name)
+                }
+            }
+            return found
+        }
+    }
+
+    /// By partition number; nil of a state, which is read to its end.
+    func offsets(of topic: Topic) -> [Int64]? {
+        Self.topics.contains(topic) ? ends[topic] ?? [] : nil
     }
 }

@@ -87,6 +87,7 @@ struct MonthCount {
         try TopicScan(
             configuration: configuration,
             topics: [name],
+            isToHighWatermark: true,
             readAheadKilobytes: TopicScan.largeReadAheadKilobytes
         ).run(
             from: places,

@@ -46,6 +46,7 @@ struct ReportAccounts {
         try TopicScan(
             configuration: configuration,
             topics: [name],
+            isToHighWatermark: true,
             readAheadKilobytes: TopicScan.largeReadAheadKilobytes
         ).run(
             from: places,

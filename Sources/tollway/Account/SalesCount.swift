@@ -17,11 +17,6 @@ struct SalesCount {
     let appIDs: [BundleID: Int64]
     private(set) var lines: [Int64: SalesLine] = [:]
 
-    private struct Position: Hashable {
-        var partition: Int32
-        var offset: Int64
-    }
-
     /// What the ledger says of the events of one name, type and time: of changes there may be several.
     private struct Told {
         var app: Int64
@@ -47,7 +42,7 @@ struct SalesCount {
     }
 
     /// Those of which nothing was found at first: a dead letter may have been written since.
-    private var missing: [(position: Position, app: Int64)] = []
+    private var missing: [(position: RecordPlace, app: Int64)] = []
 
     init(
         _ configuration: Configuration,
@@ -108,9 +103,9 @@ struct SalesCount {
     // MARK: Results
 
     /// Where the events came in that are dead letters.
-    private func deadLetters() throws(CommandFailure) -> Set<Position> {
+    private func deadLetters() throws(CommandFailure) -> Set<RecordPlace> {
         let source = Topic.purchasesReceived.name(prefix: configuration.topicPrefix)
-        var found: Set<Position> = []
+        var found: Set<RecordPlace> = []
         try AccountScan.run(
             .deadLetters(.purchases),
             nil,
@@ -123,12 +118,7 @@ struct SalesCount {
             guard deadLetter.headers.text(.topic, of: batch.arena) == source else {
                 return
             }
-            found.insert(
-                Position(
-                    partition: Int32(clamping: deadLetter.headers.number(.partition, in: arena)),
-                    offset: deadLetter.headers.number(.offset, in: arena)
-                )
-            )
+            found.insert(RecordPlace(origin: deadLetter, in: arena))
         }
         return found
     }
@@ -184,7 +174,7 @@ struct SalesCount {
 
     private mutating func judge(
         _ partition: Int32,
-        _ deadLetters: Set<Position>,
+        _ deadLetters: Set<RecordPlace>,
         _ held: HeldSales,
         _ told: inout [UInt64: Told]
     ) throws(CommandFailure) {
@@ -204,7 +194,7 @@ struct SalesCount {
             guard !record.value.isAbsent else {
                 return
             }
-            let position = Position(partition: record.partition, offset: record.offset)
+            let position = RecordPlace(record)
             let isDeadLetter = deadLetters.contains(position)
             let event = Self.event(record, batch)
             let recordTime = Timestamp(milliseconds: record.timestampMilliseconds)

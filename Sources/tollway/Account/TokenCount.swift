@@ -12,8 +12,12 @@ struct TokenCount {
     let configuration: Configuration
     let window: AccountWindow
     let positions: AccountPositions
+    /// What came after these is not counted.
+    let ends: AccountEnds
     /// By app; 0 is what no app can be read of.
     private(set) var lines: [Int64: AccountLine] = [:]
+    /// What dead letters say of where they came from, by stage: no token was taken there.
+    private var refused: [Worker: Set<RecordPlace>] = [:]
 
     /// Tokens that fit into memory at once: some 100 MB.
     private static let sliceRecordCountMax: Int64 = 1_000_000
@@ -23,11 +27,13 @@ struct TokenCount {
     init(
         _ configuration: Configuration,
         _ window: AccountWindow,
-        _ positions: AccountPositions
+        _ positions: AccountPositions,
+        _ ends: AccountEnds
     ) {
         self.configuration = configuration
         self.window = window
         self.positions = positions
+        self.ends = ends
     }
 
     /// Counts everything.
@@ -36,12 +42,13 @@ struct TokenCount {
     ) throws(CommandFailure) {
         try countReceived()
         try countDeadLetters(of: .decode) { line in line.decode.outgoing += 1 }
+        // Before what they came from, as those of report: which token was refused is known then.
+        try countDeadLetters(of: .dedupe) { line in line.dedupe.outgoing += 1 }
         var repeats = RepeatCount(window: window)
         for slice in try slices(.tokensDecoded, .dedupeState) {
             try countDecoded(slice, &repeats)
         }
         repeats.beginPartitions()
-        try countDeadLetters(of: .dedupe) { line in line.dedupe.outgoing += 1 }
         try countDeadLetters(of: .report) { line in line.report.outgoing += 1 }
         for slice in try slices(.tokensDistinct, .reportState) {
             try countDistinct(slice, &repeats, &months)
@@ -107,21 +114,25 @@ struct TokenCount {
                 return
             }
             let deadLetter = DeadLetterRecord(record, stage: worker, in: batch.arena.span)
+            guard deadLetter.headers.text(.topic, of: batch.arena) == source else {
+                return
+            }
             let value = batch.arena.span.extracting(record.value.indices)
             // The record's own time is gone with it: its dead letter is a moment younger.
             let time = TokenReceived.receivedAt(
                 stated: StatedTime.read(value),
                 recordTime: Timestamp(milliseconds: record.timestampMilliseconds)
             )
-            guard book.window.contains(time),
-                deadLetter.headers.text(.topic, of: batch.arena) == source
-            else {
-                return
-            }
             let subject = book.subjects.read(value)
             // A report that Apple refused: report's state has its token. What came in elsewhere may
             // have any field.
             guard worker != .report || subject.status == nil else {
+                return
+            }
+            book.refused[worker, default: []].insert(
+                RecordPlace(origin: deadLetter, in: batch.arena.span)
+            )
+            guard book.window.contains(time) else {
                 return
             }
             let app = subject.appAppleID ?? 0
@@ -162,10 +173,10 @@ struct TokenCount {
                 // A dead letter of dedupe's, which is counted where it lies.
                 return
             }
-            let isRepeat = repeats.takeDecoded(
-                token,
-                recordTime: record.timestampMilliseconds
-            )
+            // Its dead letter is what came out; the same sent back is no repeat of it.
+            let isRepeat =
+                !book.isRefused(record, by: .dedupe)
+                && repeats.takeDecoded(token, recordTime: record.timestampMilliseconds)
             guard book.window.contains(token.receivedAt) else {
                 return
             }
@@ -226,21 +237,28 @@ struct TokenCount {
             if book.positions.isUnread(.tokensDistinct, record) {
                 line.report.unread += 1
             }
-            let digest = TextDigest.of(token.externalPurchaseID.text)
-            let isFirst = seen.insert(digest).inserted
-            line.take(isFirst ? accounts.fate(of: digest) : .repeated)
+            if !book.isRefused(record, by: .report) {
+                let digest = TextDigest.of(token.externalPurchaseID.text)
+                let isFirst = seen.insert(digest).inserted
+                line.take(isFirst ? accounts.fate(of: digest) : .repeated)
+            }
             book.lines[app] = line
         }
     }
 
     // MARK: Reading
 
+    private func isRefused(_ record: RecordBatch.Record, by worker: Worker) -> Bool {
+        refused[worker]?.contains(RecordPlace(record)) ?? false
+    }
+
     private static func isReplayed(_ record: RecordBatch.Record, _ batch: RecordBatch) -> Bool {
         !record.headers.isAbsent
             && replayHeader.isIn(batch.arena.span.extracting(record.headers.indices))
     }
 
-    /// Shows each record of a topic, or of some partitions; a topic that is not there has none.
+    /// Shows each record of a topic, or of some partitions, up to its end of the count; a topic that is
+    /// not there has none.
     private mutating func scan(
         _ topic: Topic,
         _ partitions: Range<Int32>?,
@@ -248,7 +266,12 @@ struct TokenCount {
         _ body: (inout TokenCount, RecordBatch.Record, RecordBatch) -> Void
     ) throws(CommandFailure) {
         var copy = self
+        let ends = ends.offsets(of: topic)
         try AccountScan.run(topic, partitions, what, configuration) { record, batch in
+            let partition = Int(record.partition)
+            if let ends, !(ends.indices.contains(partition) && record.offset < ends[partition]) {
+                return
+            }
             body(&copy, record, batch)
         }
         self = copy

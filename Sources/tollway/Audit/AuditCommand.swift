@@ -32,8 +32,9 @@ enum AuditCommand {
             replay has one record for each of its transactions. With -o json and ndjson each is the
             record as it is in Kafka (Protocols/audit.v1.schema.json). A filter that the audit
             quotes may hold what was typed into it. Reads the whole topic, or that since --since;
-            memory is bounded by --limit. Exit 3 if nothing matches, 6 without Kafka, 75 if a transaction
-            in the audit does not end.
+            memory is bounded by --limit. Exit 1 if a record of it cannot be
+            read, 3 if nothing matches, 6 without Kafka, 75 if a transaction in the audit does
+            not end.
             """,
         run: run
     )
@@ -57,7 +58,7 @@ enum AuditCommand {
         }
         guard list.seenCount > 0 else {
             throw CommandFailure(
-                .nothingMatched,
+                unreadableCount > 0 ? .failed : .nothingMatched,
                 code: "audit.none",
                 "nothing in the audit matches"
             )
@@ -70,7 +71,7 @@ enum AuditCommand {
         if list.seenCount > limit {
             Console.say("the newest \(limit) of \(list.seenCount); --limit shows more")
         }
-        return .ok
+        return unreadableCount > 0 ? .failed : .ok
     }
 
     private static func filter(

@@ -25,10 +25,8 @@ struct AcceptedReports {
         guard let last = tokens[question.token] ?? nil else {
             return nil
         }
-        guard let status = question.status else {
-            return .alreadyAccepted
-        }
-        return NextStatus.mayFollow(lastAccepted: last, requested: status) ? nil : .orderRules
+        return NextStatus.mayFollow(lastAccepted: last, requested: question.status)
+            ? nil : .orderRules
     }
 
     func contains(_ token: UInt64) -> Bool { tokens.keys.contains(token) }

@@ -111,6 +111,7 @@ enum DeadLetterCommand {
             groups.add(deadLetter, in: batch, subject: subject)
             return true
         }
+        try scan.sayHeldBack()
         guard groups.count > 0 else {
             throw nothingMatched(scan)
         }
@@ -136,6 +137,7 @@ enum DeadLetterCommand {
             count += 1
             return true
         }
+        try scan.sayHeldBack()
         Console.write(invocation.output == .table ? "\(count)\n" : "{\"count\":\(count)}\n")
         return count > 0 ? .ok : .nothingMatched
     }
@@ -180,6 +182,7 @@ enum DeadLetterCommand {
                 return true
             }
         } while !isEnough && list.seenCount < limit
+        try scan.sayHeldBack()
         guard list.seenCount > 0 else {
             throw nothingMatched(scan)
         }
@@ -218,6 +221,7 @@ enum DeadLetterCommand {
             return count < countMax
         }
         Console.stream(page)
+        try scan.sayHeldBack()
         guard count > 0 else {
             throw nothingMatched(scan)
         }
@@ -357,6 +361,7 @@ enum DeadLetterCommand {
             body(deadLetter, batch, subject)
             return false
         }
+        try scan.sayHeldBack()
     }
 
     // MARK: - Shared

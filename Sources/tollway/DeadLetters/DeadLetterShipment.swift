@@ -59,7 +59,8 @@ struct DeadLetterShipment {
         let target: Topic
         switch order.action {
         case .discard:
-            guard !judge.isForgotten(deadLetter) else {
+            guard judge.skipReason(writtenAt: deadLetter.record.timestampMilliseconds) == nil
+            else {
                 return false
             }
             target = .deadLetterArchive

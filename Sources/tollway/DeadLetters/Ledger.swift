@@ -10,8 +10,7 @@ enum LedgerQuestion {
         var token: UInt64
         /// Of the requestIdentifier, where the dead letter names one.
         var identifier: UInt64?
-        /// Of a report; nil for a token, which stands for nothing that Apple has received.
-        var status: ReportStatus?
+        var status: ReportStatus
         /// When the token was made, where that is known: Apple has accepted nothing for it before.
         var since: Int64?
     }

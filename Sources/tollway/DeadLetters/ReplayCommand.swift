@@ -64,10 +64,12 @@ enum ReplayCommand {
             Mend the cause first. Then: run it with a filter (or a PLAN of dlq plan), read what it
             would do, and add --yes. A dead letter goes back once, never twice: stop it with Ctrl-C,
             kill it, run it again, run it from two terminals (the newer goes on, the older stops,
-            exit 75); what is left goes with the next run. Skipped is what Apple has accepted
-            already, what would break Apple's order of statuses, and what came back twice.
-            Key, value and own headers are kept (of a sale that waited before it was refused, the
-            trace alone). Every step is in the audit topic.
+            exit 75); what is left goes with the next run. Skipped is a report or an app
+            account token that Apple has accepted already, a report that would break Apple's
+            order of statuses, and what came back twice. A token goes in any case: what Apple
+            has accepted a report for is reported no second time, and its sales find it.
+            Key, value and own headers are kept (of a sale that waited before it was refused,
+            the trace alone). Every step is in the audit topic.
             \(DeadLetterCommand.filterHelp)
             Exit 3 if nothing matched, 5 without --yes or if too much fails again, 75 if another
             run took over, 130 after Ctrl-C.

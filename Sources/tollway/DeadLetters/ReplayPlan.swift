@@ -130,8 +130,8 @@ struct ReplayPlanner {
                 group: group,
                 target: .deadLetterArchive
             )
-            guard !judge.isForgotten(deadLetter) else {
-                plan.skipped[.forgotten, default: ReplayPlan.Skipped()].add(deadLetter.position)
+            if let why = judge.skipReason(writtenAt: deadLetter.record.timestampMilliseconds) {
+                plan.skipped[why, default: ReplayPlan.Skipped()].add(deadLetter.position)
                 return true
             }
             if order.action == .replay {
@@ -153,6 +153,7 @@ struct ReplayPlanner {
             candidates.append(candidate)
             return true
         }
+        try scan.sayHeldBack()
         return candidates
     }
 

@@ -12,6 +12,8 @@ struct ReplayPlanFile {
     var action: DeadLetterAction
     var prefix: String
     var clusterID: String
+    /// UNIX milliseconds.
+    var madeAt: Int64
     var filter: String
     var records: PositionSet
     var rate: Int?
@@ -46,6 +48,10 @@ struct ReplayPlanFile {
         let named = (object["action"] as? String).flatMap(DeadLetterAction.init(rawValue:))
         guard let action = version == 1 ? .replay : named else {
             throw bad("action must be replay or discard")
+        }
+        let made = (object["made"] as? String).flatMap { InstantText.read(Array($0.utf8).span) }
+        guard let madeAt = made else {
+            throw bad("made must be a time such as 2026-03-01T12:00:00Z")
         }
         guard let prefix = object["prefix"] as? String,
             let clusterID = object["clusterId"] as? String,
@@ -83,6 +89,7 @@ struct ReplayPlanFile {
         self.action = action
         self.prefix = prefix
         self.clusterID = clusterID
+        self.madeAt = madeAt
         self.filter = filter
         self.records = records
         rate = try count("rate", in: 1...DeadLetterAction.rateMax)

@@ -8,17 +8,20 @@ enum SkipReason: String, CaseIterable {
     case orderRules = "order_rules"
     case replayedBefore = "replayed_before"
     case forgotten = "forgotten"
+    case newerThanPlan = "newer_than_plan"
     case leftOut = "left_out"
     case unknownTarget = "unknown_target"
     case notPatchable = "not_patchable"
 
     var sentence: String {
         switch self {
-        case .alreadyAccepted: "Apple has accepted it, or a report for it: nothing is owed any more"
+        case .alreadyAccepted: "Apple has accepted it: nothing is owed any more"
         case .orderRules: "Apple has accepted another since, which this one may not follow"
         case .replayedBefore: "replayed so often before, and failed again: see --replays-max"
         case .forgotten:
             "older than the record of replays: it may have gone back already; see topics plan"
+        case .newerThanPlan:
+            "written after the plan was made: it is another than the one that the plan means"
         case .leftOut: "too large for the dead letters: it lies where it came from"
         case .unknownTarget: "it names no topic that its stage reads"
         case .notPatchable: "its value is no JSON object that the patch could change"
@@ -44,6 +47,11 @@ struct DeadLetterJudge {
     let replayCountMax: Int
     /// The results of older dead letters are unknown; UNIX milliseconds.
     let forgottenBefore: Int64?
+    /// The plan that is followed knows none that is younger; UNIX milliseconds.
+    let plannedBefore: Int64?
+
+    /// The clocks of the worker that wrote a dead letter and of the plan may differ by less.
+    private static let clockSkewMilliseconds: Int64 = 600_000
 
     enum Judgement {
         case go(Topic, LedgerQuestion?)
@@ -51,20 +59,36 @@ struct DeadLetterJudge {
     }
 
     init(_ order: DeadLetterOrder) {
-        prefix = order.prefix
-        replayCountMax = order.replayCountMax
-        forgottenBefore = order.forgottenBefore
+        self.init(
+            prefix: order.prefix,
+            replayCountMax: order.replayCountMax,
+            forgottenBefore: order.forgottenBefore,
+            plannedBefore: order.plan.map { $0.madeAt + Self.clockSkewMilliseconds }
+        )
     }
 
-    func isForgotten(_ deadLetter: DeadLetterRecord) -> Bool {
-        deadLetter.record.timestampMilliseconds < forgottenBefore ?? .min
+    init(prefix: String, replayCountMax: Int, forgottenBefore: Int64?, plannedBefore: Int64?) {
+        self.prefix = prefix
+        self.replayCountMax = replayCountMax
+        self.forgottenBefore = forgottenBefore
+        self.plannedBefore = plannedBefore
+    }
+
+    /// Why it neither goes back nor is discarded, by when it was written, UNIX milliseconds.
+    ///
+    /// A topic that was made anew has other dead letters at the positions of an older plan.
+    func skipReason(writtenAt time: Int64) -> SkipReason? {
+        if time < forgottenBefore ?? .min {
+            return .forgotten
+        }
+        return time > plannedBefore ?? .max ? .newerThanPlan : nil
     }
 
     func judge(_ deadLetter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
         -> Judgement
     {
-        guard !isForgotten(deadLetter) else {
-            return .skip(.forgotten)
+        if let why = skipReason(writtenAt: deadLetter.record.timestampMilliseconds) {
+            return .skip(why)
         }
         guard deadLetter.headers[.omittedByteCount].isAbsent else {
             return .skip(.leftOut)
@@ -76,10 +100,7 @@ struct DeadLetterJudge {
         guard replayCount < Int64(replayCountMax) else {
             return .skip(.replayedBefore)
         }
-        return .go(
-            target,
-            Self.question(target, of: deadLetter.stage, failedAt: deadLetter.failedAt, subject)
-        )
+        return .go(target, Self.question(target, failedAt: deadLetter.failedAt, subject))
     }
 
     /// The topic that it was read from, if its stage reads it; for a debt that Apple refused, the
@@ -98,28 +119,22 @@ struct DeadLetterJudge {
     /// Whether Apple's answers decide; nil where it goes in any case.
     static func question(
         _ target: Topic,
-        of stage: Worker,
         failedAt: Int64,
         _ subject: DeadLetterSubject
     ) -> LedgerQuestion? {
-        // It joins sales with tokens, also with those that Apple has accepted a report for.
-        guard stage != .purchases else {
-            return nil
-        }
         switch target {
-        case .tokensReceived, .tokensDecoded, .tokensDistinct, .reportsRequested:
-            let isReport = target == .reportsRequested
-            let identifier = isReport ? subject.requestIdentifier : nil
-            return subject.externalPurchaseID.map { id in
-                .report(
-                    .init(
-                        token: TextDigest.of(id),
-                        identifier: identifier.map { TextDigest.of($0.lowercased()) },
-                        status: isReport ? subject.status : nil,
-                        since: subject.tokenCreationDate
-                    )
-                )
+        case .reportsRequested:
+            guard let id = subject.externalPurchaseID, let status = subject.status else {
+                return nil
             }
+            return .report(
+                .init(
+                    token: TextDigest.of(id),
+                    identifier: subject.requestIdentifier.map { TextDigest.of($0.lowercased()) },
+                    status: status,
+                    since: subject.tokenCreationDate
+                )
+            )
         case .accountTokensRequested:
             // The id of a signed transaction that was not verified is not trusted.
             guard let id = subject.originalTransactionID, let value = subject.appAccountToken else {
@@ -134,7 +149,8 @@ struct DeadLetterJudge {
                 )
             )
         default:
-            // A notice is Apple's own word, and may ask for the next month's report.
+            // A notice is Apple's own word, and may ask for the next month's report. A token that
+            // Apple has accepted a report for is reported no second time, and its sales wait for it.
             return nil
         }
     }

@@ -24,7 +24,7 @@ enum LedgerVerifyCommand {
         details: """
             Asks Apple by GET for reports that the ledger calls accepted or verified, and compares
             token, status and each field of each line item by meaning. Reports that Apple refused
-            are not asked for. With --month those told in that month (as --by told). A report of an
+            are not asked for. With --month those told in that month (--by told alone). A report of an
             older version of Tollway has no line items in the ledger: that Apple holds it is all
             that can be said then (unproven). Needs the keys of TOLLWAY_APPS_FILE. --rate may be
             the lane's whole rate: report then has less. A million reports at 1.25 a second are
@@ -39,6 +39,12 @@ enum LedgerVerifyCommand {
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let configuration = try KafkaQuestion.configuration()
         var selection = try LedgerSelection(invocation, configuration)
+        guard !invocation.has("--by") || selection.basis == .told else {
+            throw .usage(
+                "bad_value",
+                "--by sale: reports are asked for, and a report has the month in which it was told"
+            )
+        }
         selection.basis = .told
         let isAll = invocation.has("--all")
         guard !isAll || !invocation.has("--sample") else {

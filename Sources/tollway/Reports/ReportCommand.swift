@@ -43,7 +43,7 @@ enum ReportCommand {
             trace show. A token that report does not know is refused unless --app and --bundle-id
             say whose it is; see first whether it is a dead letter: tollway token trace.
             Exit 1 if Apple or report refuses it, 3 if the token is not known, 4 if there was no
-            answer in time (it goes on), 5 without --yes or if the rules forbid it.
+            answer in time or Kafka could not be read for it (it goes on), 5 without --yes or if the rules forbid it.
             """,
         run: run
     )
@@ -124,7 +124,7 @@ enum ReportCommand {
         if output == .table {
             Console.say("\(asked.order.id): written to \(page.place(origin))")
         }
-        let ending = try follower.wait(for: origin, atMost: wait, stop: stop)
+        let ending = follower.wait(for: origin, atMost: wait, stop: stop)
         let result = ReportResult(
             order: asked.order,
             place: page.place(origin),
@@ -136,6 +136,12 @@ enum ReportCommand {
         let trace = "tollway token trace \(ShellWord.of(id.text))"
         switch ending {
         case .settled: return .ok
+        case .unread(let failure):
+            Console.say(
+                "\(failure.message); \(asked.order.id) was written to \(page.place(origin)) and"
+                    + " goes on by itself: do not ask again, see \(trace)"
+            )
+            return .partlyDone
         case .deadLetter(let position, _, _):
             Console.say("see tollway dlq show \(position), and \(trace)")
             return .failed

@@ -14,6 +14,8 @@ final class ReportFollower {
         case deadLetter(DeadLetterPosition, code: String, message: String)
         case timedOut
         case interrupted
+        /// Kafka could not be read any more: why.
+        case unread(CommandFailure)
     }
 
     private static let waitMilliseconds = 200
@@ -65,11 +67,13 @@ final class ReportFollower {
     }
 
     /// Waits for the end of the report that the record at `origin` asked for.
+    ///
+    /// It was written: no fault of the reading is one of the order.
     func wait(
         for origin: RecordOrigin,
         atMost limit: Milliseconds,
         stop: StopSignal
-    ) throws(CommandFailure) -> Ending {
+    ) -> Ending {
         let until = WallClock.monotonicMilliseconds() + limit.count
         var batch = RecordBatch()
         while WallClock.monotonicMilliseconds() < until {
@@ -84,7 +88,7 @@ final class ReportFollower {
                     waitMilliseconds: Self.waitMilliseconds
                 )
             } catch {
-                throw KafkaQuestion.failure(error, configuration)
+                return .unread(KafkaQuestion.failure(error, configuration))
             }
             for record in batch.records {
                 if let ending = take(record, batch, origin) {

@@ -93,7 +93,7 @@ struct ReportResult {
         switch ending {
         case .settled(let outcome): outcome.outcome.rawValue
         case .deadLetter: "dead_letter"
-        case .timedOut, .interrupted: number == nil ? "written" : "under_way"
+        case .timedOut, .interrupted, .unread: number == nil ? "written" : "under_way"
         }
     }
 
@@ -108,7 +108,7 @@ struct ReportResult {
         case .deadLetter(let position, let code, let message):
             text += ", \(position): "
             text += PlainText.printable("\(code), \(message)", characterCountMax: 400)
-        case .timedOut, .interrupted: break
+        case .timedOut, .interrupted, .unread: break
         }
         return text + "\n"
     }
@@ -128,7 +128,7 @@ struct ReportResult {
         case .deadLetter(let position, let code, let message):
             members += Fact.text("deadLetter", position.description)
             members += Fact.text("code", code) + Fact.text("message", message)
-        case .timedOut, .interrupted: break
+        case .timedOut, .interrupted, .unread: break
         }
         return JSONLines.object(members)
     }

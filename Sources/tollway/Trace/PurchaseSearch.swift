@@ -32,6 +32,8 @@ struct PurchaseSearch {
     private var identifiers: Set<String> = []
     /// The tokens that it was to be reported under.
     private var tokens: Set<String> = []
+    /// When the first event came in that the ledger of sales names; UNIX milliseconds.
+    private var receivedAt: Int64?
 
     var deadLetters: [TraceDeadLetter] { trail.deadLetters }
     var readCount: Int { topics.readCount }
@@ -222,13 +224,14 @@ struct PurchaseSearch {
         }
     }
 
-    private mutating func readOutcomes(_ records: [TopicReader.Found]) {
+    mutating func readOutcomes(_ records: [TopicReader.Found]) {
         for record in records {
             guard let outcome = Self.outcome(record.value.span) else {
                 continue
             }
             let whose = String(decoding: record.key, as: UTF8.self)
             found.note(.init(whose, outcome.lane)) { $0.settle(outcome) }
+            receivedAt = min(receivedAt ?? .max, outcome.receivedAt.milliseconds)
             if let identifier = outcome.requestIdentifier {
                 identifiers.insert(identifier.lowercased())
             }
@@ -263,15 +266,19 @@ struct PurchaseSearch {
 
     // MARK: What is keyed by the token
 
+    /// Since when a report of it may have been asked for and answered; nil where nothing is known.
+    ///
+    /// What came in may be gone, and the worker may have told its end long after Apple's answer.
+    var reportsFrom: Int64? {
+        (events.map(\.at) + [receivedAt].compactMap { $0 }).min()
+            .map { $0 - TraceSearch.slackMilliseconds }
+    }
+
     /// The reports that carry it: asked for, every request to Apple, and how each ended.
     private mutating func readReports() throws(LogFault) {
         let (needle, id) = (needle, lineItemID)
         let whose = Set(purchaseKeys)
-        let from = events.map(\.at).min().map {
-            (Timestamp(milliseconds: $0) + Milliseconds(-TraceSearch.slackMilliseconds))
-                .milliseconds
-        }
-        guard from != nil else {
+        guard let from = reportsFrom else {
             return
         }
         let asked = try topics.searchAll(.reportsRequested, from: from, until: nil) { value in

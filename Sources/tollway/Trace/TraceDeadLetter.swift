@@ -43,17 +43,16 @@ struct TraceDeadLetter {
     }
 
     /// Whether a replay of it would be sent on, by what Apple has accepted of the token so far.
-    func isOwed(lastAccepted: ReportStatus?) -> Bool {
-        if let status {
-            return NextStatus.mayFollow(lastAccepted: lastAccepted, requested: status)
-        }
-        return lastAccepted == nil || position.stage == .notifications
+    ///
+    /// A token or a notice is, whatever that is.
+    func goesBack(lastAccepted: ReportStatus?) -> Bool {
+        status.map { NextStatus.mayFollow(lastAccepted: lastAccepted, requested: $0) } ?? true
     }
 
     /// What settles it, as it is typed; both are dry until `--yes`.
     func command(for id: TokenID, lastAccepted: ReportStatus?) -> String {
         let which = "--token \(ShellWord.of(id.text)) --stage \(position.stage.rawValue)"
-        return isOwed(lastAccepted: lastAccepted)
+        return goesBack(lastAccepted: lastAccepted)
             ? "tollway dlq replay \(which)" : "tollway dlq discard \(which) --why TEXT"
     }
 

@@ -18,7 +18,10 @@ struct TraceStanding {
     }
 
     private func line(_ deadLetter: TraceDeadLetter) -> String {
-        let isOwed = deadLetter.isOwed(lastAccepted: account?.lastAccepted)
+        let lastAccepted = account?.lastAccepted
+        let goesBack = deadLetter.goesBack(lastAccepted: lastAccepted)
+        // What Apple has accepted ends a token's own debt; a report is asked for beyond that.
+        let isOwed = goesBack && (deadLetter.status != nil || lastAccepted == nil)
         var text =
             "dead letter \(deadLetter.position) is open since \(Self.time(deadLetter.failedAt)): "
         text += deadLetter.code + (deadLetter.message.isEmpty ? "" : ", \(deadLetter.message)")
@@ -29,8 +32,8 @@ struct TraceStanding {
             text += "; due at Apple \(Self.time(deadline.milliseconds))"
             text += " (\(AgeText.relative(deadline, now: now)))"
         }
-        let command = deadLetter.command(for: id, lastAccepted: account?.lastAccepted)
-        text += isOwed ? "; mend the cause, then: " : "; Apple has accepted what ends it: "
+        let command = deadLetter.command(for: id, lastAccepted: lastAccepted)
+        text += goesBack ? "; mend the cause, then: " : "; Apple has accepted what ends it: "
         return text + command
     }
 

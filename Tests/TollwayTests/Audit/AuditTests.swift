@@ -1,4 +1,6 @@
 import Foundation
+import Kafka
+import LocalKafka
 import StageRuntime
 import Testing
 import TokenDomain
@@ -98,6 +100,36 @@ import TokenDomain
             $0.properties.generalCategory == .control
         }
         #expect(Set(controls) == ["\n"])
+    }
+
+    @Test(arguments: [[], ["--by", "nobody"]])
+    func `ends with 1 where a record of it cannot be read`(more: [String]) throws {
+        let name = Topic.audit.name(prefix: "t.")
+        let broker = try MockBroker(topics: [name: 1])
+        defer { broker.close() }
+        let producer = try KafkaProducer(
+            settings: KafkaSettings(bootstrapServers: broker.bootstrapServers, clientID: "test"),
+            targets: [name]
+        )
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        var outputs = OutputBatch()
+        for value in [#"{"action":"lanes.pause","runId":"r-1","at":1,"by":"anna@host"}"#, "{}"] {
+            outputs.outputs.append(
+                OutputBatch.Output(topic: 0, key: .absent, value: outputs.place(value.utf8))
+            )
+        }
+        try producer.produce(outputs, tags: [0, 1])
+        try #require(producer.flush(deadlineMilliseconds: 20_000))
+        let run = try TollwayProcess.run(
+            ["audit", "ls", "-o", "ndjson"] + more,
+            environment: [
+                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+                "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
+            ]
+        )
+        #expect(run.exitCode == 1, "\(run.talk)")
+        #expect(run.talk.contains("1 record of the audit topic cannot be read"))
+        #expect(run.output.contains("r-1") == more.isEmpty)
     }
 
     @Test(.enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))

@@ -5,7 +5,7 @@ import TokenDomain
 
 @Suite struct `The file of a plan` {
     private static let rest =
-        #""clusterId":"c","prefix":"t.","filter":"--reason a","records":{"decode/0":"0-9"}"#
+        #""made":"2026-03-01T12:00:00.500Z","clusterId":"c","prefix":"t.","filter":"--reason a","records":{"decode/0":"0-9"}"#
 
     private func plan(_ members: String) throws -> ReplayPlanFile {
         try ReplayPlanFile(reading: Array("{\(members)}".utf8), path: "plan.json")
@@ -35,6 +35,16 @@ import TokenDomain
             try plan(#""tollwayReplayPlan":1,\#(members)"#)
         }
         #expect(failure?.code == "usage.bad_plan")
+    }
+
+    @Test func `knows when it was made, and is none without`() throws {
+        let head = #""tollwayReplayPlan":2,"action":"discard","#
+        #expect(try plan(head + Self.rest).madeAt == 1_772_366_400_500)
+        for other in ["\"yesterday\"", "1772366400500", "null"] {
+            let rest = Self.rest.replacing("\"2026-03-01T12:00:00.500Z\"", with: other)
+            let failure = #expect(throws: CommandFailure.self) { try plan(head + rest) }
+            #expect(failure?.code == "usage.bad_plan")
+        }
     }
 
     @Test func `may leave numbers out`() throws {

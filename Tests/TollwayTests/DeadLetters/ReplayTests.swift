@@ -128,25 +128,27 @@ struct `Sending dead letters back` {
             under: "00000000-0000-5000-8000-ffffffffffff"
         )
         try world.account(of: requests[2], as: .rejected, status: .noLineItem)
+        // A token goes back in any case: its sales wait for its customer.
         try world.account(ofToken: tokens[0], status: .noLineItem)
 
         let plan = try world.dlq("plan", "-o", "json").object()
-        #expect(plan["secondsAtRate"] as? Double == 0.003, "1,000 a second")
+        #expect(plan["secondsAtRate"] as? Double == 0.004, "1,000 a second")
         let skipped = (plan["skipReasons"] as? [[String: Any]] ?? []).reduce(into: [:]) {
             counts,
             entry in
             counts[entry["why"] as? String ?? "-"] = entry["count"] as? Int
         }
-        #expect(skipped == ["already_accepted": 2, "order_rules": 1, "replayed_before": 1])
-        #expect(plan["go"] as? Int == 3)
+        #expect(skipped == ["already_accepted": 1, "order_rules": 1, "replayed_before": 1])
+        #expect(plan["go"] as? Int == 4)
         #expect(try world.dlq("replay", "--yes").exitCode == 0)
         // A refused debt goes back as a report asked for, whatever record made it.
         let back = try world.records(of: .reportsRequested)
         #expect(Set(back.map(\.key)) == Set(requests[2...].map(\.key)))
-        #expect(try world.records(of: .tokensReceived).map(\.key) == [tokens[1].key])
+        let tokensBack = try world.records(of: .tokensReceived)
+        #expect(Set(tokensBack.map(\.key)) == Set(tokens.map(\.key)))
         #expect(try world.records(of: .tokensDistinct).isEmpty)
         #expect(try world.dlq("replay", "--yes", "--replays-max", "3").exitCode == 0)
-        #expect(try world.records(of: .tokensReceived).count == 2)
+        #expect(try world.records(of: .tokensReceived).count == 3)
     }
 
     @Test func `holds back account tokens that Apple has, or has a newer one for`() throws {

@@ -1,3 +1,4 @@
+import StageRuntime
 import Testing
 import TokenDomain
 
@@ -6,15 +7,85 @@ import TokenDomain
 @Suite struct `Apple's answers` {
     @Test(
         arguments: [
-            (.tokensDecoded, .dedupe, true), (.tokensDecoded, .purchases, false),
-            (.tokensRefused, .purchases, false), (.tokensReceived, .decode, true),
-            (.tokensDistinct, .report, true), (.notificationsVerified, .report, false),
-        ] as [(Topic, Worker, Bool)]
+            (.tokensReceived, false), (.tokensDecoded, false), (.tokensRefused, false),
+            (.tokensDistinct, false), (.notificationsVerified, false), (.reportsRequested, true),
+        ] as [(Topic, Bool)]
     )
-    func `keep no token from purchases`(target: Topic, stage: Worker, isAsked: Bool) {
+    func `hold reports back, and no token, whose sales would wait for it`(
+        target: Topic,
+        isAsked: Bool
+    ) {
         var subject = DeadLetterSubject()
         subject.externalPurchaseID = "id"
-        let question = DeadLetterJudge.question(target, of: stage, failedAt: 1, subject)
+        subject.status = .noLineItem
+        let question = DeadLetterJudge.question(target, failedAt: 1, subject)
         #expect((question != nil) == isAsked)
+    }
+
+    @Test(
+        arguments: [
+            (.decode, nil, .lineItem, true), (.dedupe, nil, .unrecognizedToken, true),
+            (.purchases, nil, .noLineItem, true), (.report, .lineItem, .noLineItem, true),
+            (.report, .noLineItem, .lineItem, false),
+        ] as [(Worker, ReportStatus?, ReportStatus, Bool)]
+    )
+    func `decide what a trace advises as they decide a replay`(
+        stage: Worker,
+        status: ReportStatus?,
+        lastAccepted: ReportStatus,
+        goesBack: Bool
+    ) throws {
+        let value = status.map { #"{"status":"\#($0.rawValue)"}"# } ?? "{}"
+        let found = TopicReader.Found(
+            topic: Topic.deadLetters(stage).name(prefix: "t."),
+            partition: 0,
+            offset: 1,
+            timestamp: 1,
+            key: [],
+            value: Array(value.utf8),
+            headers: [:]
+        )
+        let deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
+        let command = deadLetter.command(for: TokenID("id"), lastAccepted: lastAccepted)
+        #expect(command.hasPrefix(goesBack ? "tollway dlq replay" : "tollway dlq discard"))
+        var account = TokenAccount(
+            externalPurchaseID: TokenID("id"),
+            touchedAt: Timestamp(milliseconds: 1)
+        )
+        account.lastAccepted = lastAccepted
+        let lines = TraceStanding(
+            id: TokenID("id"),
+            account: account,
+            deadLetters: [deadLetter],
+            now: Timestamp(milliseconds: 2)
+        ).lines
+        #expect(lines.first?.hasSuffix(command) == true, "\(lines)")
+    }
+}
+
+@Suite struct `A dead letter's time` {
+    private static let madeAt: Int64 = 1_772_366_400_000
+    private static let plan = DeadLetterJudge(
+        prefix: "t.",
+        replayCountMax: 2,
+        forgottenBefore: madeAt - 1_000,
+        plannedBefore: madeAt + 600_000
+    )
+
+    @Test(
+        arguments: [
+            (-1_001, .forgotten), (-1_000, nil), (600_000, nil), (600_001, .newerThanPlan),
+        ] as [(Int64, SkipReason?)]
+    )
+    func `tells whether the plan that is followed means it`(after: Int64, why: SkipReason?) {
+        #expect(Self.plan.skipReason(writtenAt: Self.madeAt + after) == why)
+        // Without a plan there is nothing to be newer than.
+        let free = DeadLetterJudge(
+            prefix: "t.",
+            replayCountMax: 2,
+            forgottenBefore: nil,
+            plannedBefore: nil
+        )
+        #expect(free.skipReason(writtenAt: Self.madeAt + after) == nil)
     }
 }

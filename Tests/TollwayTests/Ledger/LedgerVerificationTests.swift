@@ -42,6 +42,15 @@ import TokenDomain
         (1...count).map { LedgerMaker.outcome($0, token: "t-\($0)", app: app) }
     }
 
+    @Test func `knows no month of a sale`() throws {
+        let run = try TollwayProcess.run(
+            ["ledger", "verify", "--month", "2026-10", "--by", "sale", "-o", "json"],
+            environment: ["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"]
+        )
+        #expect(run.exitCode == 2, "\(run.talk)")
+        #expect(try run.errorCode() == "usage.bad_value")
+    }
+
     /// The signal comes once, while the ledger is read.
     @Test(arguments: [true, false])
     func `that was interrupted asks nothing more and says so`(isAll: Bool) throws {

@@ -1,0 +1,266 @@
+import Foundation
+import Kafka
+import LocalKafka
+import StageRuntime
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import tollway
+
+/// The topics of tokens on an embedded broker, one partition each, written by hand.
+private final class CountWorld {
+    private static let replayHeader = "tollway.dlq.replay_id"
+
+    let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000) - 60_000)
+    private let topics = AccountEnds.topics + [.dedupeState, .reportState]
+    private let broker: MockBroker
+    private let producer: KafkaProducer
+    private let configuration: Configuration
+
+    init() throws {
+        let names = topics.map { $0.name(prefix: "t.") }
+        broker = try MockBroker(
+            topics: names.reduce(into: [:]) { $0[$1] = 1 }
+        )
+        producer = try KafkaProducer(
+            settings: KafkaSettings(bootstrapServers: broker.bootstrapServers, clientID: "test"),
+            targets: names
+        )
+        configuration = try Configuration(
+            environment: [
+                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+                "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
+            ],
+            program: .tollway
+        )
+    }
+
+    deinit {
+        producer.close(deadlineMilliseconds: 1_000)
+        broker.close()
+    }
+
+    /// As a count begins.
+    func count() throws -> TokenCount {
+        TokenCount(
+            configuration,
+            AccountWindow(from: now + -.hours(1), to: now + .hours(1), shortened: nil),
+            try AccountPositions(configuration),
+            try AccountEnds(configuration)
+        )
+    }
+
+    private func write(
+        _ topic: Topic,
+        key: String,
+        headers: (inout [UInt8]) -> Void = { _ in },
+        _ value: (inout [UInt8]) -> Void
+    ) throws {
+        var outputs = OutputBatch()
+        let keyRange = outputs.place(key.utf8)
+        let valueStart = outputs.arena.count
+        value(&outputs.arena)
+        let valueRange = outputs.placed(from: valueStart)
+        let headersStart = outputs.arena.count
+        headers(&outputs.arena)
+        outputs.outputs.append(
+            OutputBatch.Output(
+                topic: try #require(topics.firstIndex(of: topic)),
+                key: keyRange,
+                value: valueRange,
+                headers: outputs.placed(from: headersStart)
+            )
+        )
+        try producer.produce(outputs, tags: [0])
+        try #require(producer.flush(deadlineMilliseconds: 20_000))
+    }
+
+    private func replayed(_ isReplayed: Bool) -> (inout [UInt8]) -> Void {
+        { arena in
+            if isReplayed {
+                HeaderList.append(name: Self.replayHeader.utf8, value: "r".utf8, to: &arena)
+            }
+        }
+    }
+
+    func received(_ id: String) throws {
+        let json =
+            #"{"appAppleId":1,"bundleId":"b","externalPurchaseId":"\#(id)","#
+            + #""tokenCreationDate":\#(now.milliseconds)}"#
+        var text: [UInt8] = []
+        Base64URL.encode(json.utf8.span, to: &text)
+        let value = TokenReceived(
+            token: String(decoding: text, as: UTF8.self),
+            customer: nil,
+            receivedAt: now,
+            source: .app,
+            bundleID: nil,
+            requestID: "r"
+        )
+        try write(.tokensReceived, key: id, value.write)
+    }
+
+    private func decodedValue(_ id: String) -> TokenDecoded {
+        TokenDecoded(
+            token: ExternalPurchaseToken(
+                externalPurchaseID: TokenID(id),
+                appAppleID: 1,
+                bundleID: "b",
+                tokenType: nil,
+                tokenCreationDate: now,
+                tokenExpirationDate: nil
+            ),
+            customer: nil,
+            receivedAt: now,
+            text: "x"
+        )
+    }
+
+    func decoded(_ id: String, isReplayed: Bool = false) throws {
+        try write(
+            .tokensDecoded,
+            key: id,
+            headers: replayed(isReplayed),
+            decodedValue(id).write
+        )
+    }
+
+    private func distinctValue(_ id: String) -> TokenDistinct {
+        TokenDistinct(
+            externalPurchaseID: TokenID(id),
+            appAppleID: 1,
+            bundleID: "b",
+            tokenType: nil,
+            tokenCreationDate: now,
+            tokenExpirationDate: nil,
+            customer: nil,
+            receivedAt: now,
+            role: .primary
+        )
+    }
+
+    func distinct(_ id: String, isReplayed: Bool = false) throws {
+        try write(
+            .tokensDistinct,
+            key: id,
+            headers: replayed(isReplayed),
+            distinctValue(id).write
+        )
+    }
+
+    func reported(_ id: String) throws {
+        var account = TokenAccount(externalPurchaseID: TokenID(id), touchedAt: now)
+        account.appAppleID = 1
+        account.bundleID = "b"
+        account.role = .primary
+        account.tokenCreationDate = now
+        account.lastAccepted = .noLineItem
+        account.lastAcceptedAt = now
+        try write(.reportState, key: id, account.write)
+    }
+
+    /// The dead letter of the token at an offset of what a stage reads first.
+    func deadLetter(_ worker: Worker, of id: String, at offset: Int64) throws {
+        let deadLetter = DeadLetter(
+            fault: Fault(code: "\(worker.rawValue).output_too_large", message: "m"),
+            worker: worker,
+            origin: DeadLetter.Origin(
+                topic: worker.sources[0].name(prefix: "t."),
+                partition: 0,
+                offset: offset,
+                group: "g"
+            ),
+            failedAt: now
+        )
+        try write(
+            .deadLetters(worker),
+            key: id,
+            headers: deadLetter.appendHeaders,
+            worker == .dedupe ? decodedValue(id).write : distinctValue(id).write
+        )
+    }
+}
+
+@Suite struct `What an account counts` {
+    @Test(arguments: [Worker.decode, .dedupe, .report])
+    func `ends where a stage's output does before where its input does`(worker: Worker) throws {
+        let topics = AccountEnds.topics
+        let input = try #require(topics.firstIndex(of: worker.sources[0]))
+        let outputs: [Topic: Topic] = [
+            .tokensReceived: .tokensDecoded, .tokensDecoded: .tokensDistinct,
+        ]
+        for output in [.deadLetters(worker), outputs[worker.sources[0]]].compactMap({ $0 }) {
+            #expect(try #require(topics.firstIndex(of: output)) < input)
+        }
+    }
+
+    /// decode catches up while what it reads was counted already.
+    @Test func `is nothing that came after it began`() throws {
+        let world = try CountWorld()
+        try world.received("a")
+        try world.decoded("a")
+        try world.distinct("a")
+        try world.reported("a")
+        var count = try world.count()
+        for id in ["b", "c"] {
+            try world.decoded(id)
+            try world.distinct(id)
+            try world.reported(id)
+        }
+        var months: MonthCount?
+        try count.run(months: &months)
+        let line = try #require(count.lines[1])
+        let stage = AccountLine.Stage(incoming: 1, outgoing: 1, unread: 1)
+        #expect([line.decode, line.dedupe, line.report] == [stage, stage, stage])
+        #expect(line.closes && line.reported == 1)
+    }
+
+    @Test(arguments: [Worker.dedupe, .report])
+    func `is a refused token that was sent back once`(worker: Worker) throws {
+        let world = try CountWorld()
+        try world.received("a")
+        try world.decoded("a")
+        if worker == .dedupe {
+            try world.deadLetter(worker, of: "a", at: 0)
+            try world.decoded("a", isReplayed: true)
+            try world.distinct("a")
+        } else {
+            try world.distinct("a")
+            try world.deadLetter(worker, of: "a", at: 0)
+            try world.distinct("a", isReplayed: true)
+        }
+        try world.reported("a")
+        var count = try world.count()
+        var months: MonthCount?
+        try count.run(months: &months)
+        let line = try #require(count.lines[1])
+        let stage = worker == .dedupe ? line.dedupe : line.report
+        #expect(
+            stage == AccountLine.Stage(incoming: 2, replayed: 1, outgoing: 2, unread: 2)
+        )
+        #expect(line.closes, "\(line)")
+        #expect(line.repeats == 0 && line.deadLetters == 1 && line.reported == 1)
+    }
+
+    @Test(
+        arguments: [
+            ([], 604_800_000, 395_200_000), ([100], 604_800_000, 395_200_000),
+            ([500_000_000, 100], 604_800_000, 500_000_000), ([100], -1, 1_000_000_000),
+            ([100], nil, 1_000_000_000), ([100], .max, 100),
+        ] as [([Int64], Int64?, Int64)]
+    )
+    func `begins after what retention took of an empty partition`(
+        firstTimes: [Int64],
+        retention: Int64?,
+        from: Int64
+    ) {
+        let now = Timestamp(milliseconds: 1_000_000_000)
+        let emptySince = AccountWindow.emptySince(retention, now: now)
+        #expect(
+            AccountWindow.completeFrom(firstTimes, emptySince: emptySince)
+                == Timestamp(milliseconds: from)
+        )
+        #expect(AccountWindow.completeFrom([], emptySince: nil) == nil)
+    }
+}
