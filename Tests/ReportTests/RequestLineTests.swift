@@ -130,6 +130,32 @@ import TokenWire
         #expect(bench.tally.deadLetterCodes == ["report.line_items"])
     }
 
+    /// An account as an earlier version wrote it.
+    private func account(_ id: TokenID) -> TokenAccount {
+        var account = TokenAccount(externalPurchaseID: id, touchedAt: ReportBench.start)
+        account.appAppleID = 1
+        account.bundleID = "com.example.1"
+        account.intentCount = 1
+        return account
+    }
+
+    @Test func `goes by a record's own time where its topic was made anew`() throws {
+        let bench = ReportBench()
+        var account = account(bench.id(1))
+        account.lastRequestOffset = 50_000
+        bench.append(.reportState, bench.id(1)) { account.write(to: &$0) }
+        bench.launch()
+        bench.clock.now = ReportBench.start + .hours(1)
+        bench.recordTime = ReportBench.start
+        bench.request(bench.id(1), .noLineItem)
+        try bench.settle()
+        #expect(bench.appleStore.accepted.isEmpty)
+        bench.recordTime = ReportBench.start + Milliseconds(1)
+        bench.request(bench.id(1), .noLineItem)
+        try bench.pass(.minutes(1))
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+
     @Test(arguments: [nil, "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f"])
     func `sends line items that fit once the blanks between them are gone`(
         identifier: String?
