@@ -236,8 +236,7 @@ final class ReportBench {
             if expiration == nil {
                 // Due at once: so long ago that its primary has been heard.
                 token.tokenExpirationDate = clock.now + .hours(-23)
-                cameAt =
-                    cameAt + .hours(-48) + -ReportPolicy.primaryLagMax + -ReportPolicy.primaryLead
+                cameAt = cameAt + .hours(-72) + -ReportPolicy.primaryLagMax
             }
         }
         token.tokenExpirationDate = expiration ?? token.tokenExpirationDate
