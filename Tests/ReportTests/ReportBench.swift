@@ -398,8 +398,8 @@ final class ReportBench {
         }
     }
 
-    /// Another worker commits that it has read a topic to its end.
-    func commitToEnd(_ worker: Worker, _ topic: Topic) throws {
+    /// Another worker commits that it has read a topic to its end, or to so many records before that.
+    func commitToEnd(_ worker: Worker, _ topic: Topic, but unreadCount: Int64 = 0) throws {
         let name = topic.name(prefix: Self.prefix)
         let group = "\(Self.prefix)\(worker.rawValue)"
         let log =
@@ -430,7 +430,8 @@ final class ReportBench {
         let ends = try log.endOffsets(ofTopic: name) ?? []
         var positions: [TopicPartition: Int64] = [:]
         for (partition, end) in ends.enumerated() {
-            positions[TopicPartition(topic: name, partition: Int32(partition))] = end
+            positions[TopicPartition(topic: name, partition: Int32(partition))] =
+                end - unreadCount
         }
         try log.submit(OutputBatch(), positions: positions)
         while try log.takeOutcome(waitMilliseconds: 0) == nil {}

@@ -452,6 +452,24 @@ import TokenWire
         #expect(bench.appleStore.accepted.count == 1)
     }
 
+    /// What came in since may be what the later one names.
+    @Test func `serves nobody whose grace time ended after its round began`() throws {
+        let bench = ReportBench(partitionCount: 1)
+        bench.launch()
+        for number in 1...2 {
+            bench.append(.tokensReceived, key: nil, value: [1])
+            bench.notice(bench.id(number))
+            try bench.pass(.minutes(16))
+        }
+        try bench.commitToEnd(.decode, .tokensReceived, but: 1)
+        try bench.commitToEnd(.dedupe, .tokensDecoded)
+        try bench.pass(.minutes(5))
+        #expect(bench.appleStore.statuses == [bench.id(1).text: ["UNRECOGNIZED_TOKEN"]])
+        try bench.commitToEnd(.decode, .tokensReceived)
+        try bench.pass(.minutes(5))
+        #expect(bench.appleStore.accepted.count == 2)
+    }
+
     @Test func `serves many notices in one round, and goes on after a crash`() throws {
         let bench = ReportBench()
         bench.launch()
