@@ -50,6 +50,9 @@ extension ReportStage {
             apple: apple,
             recordLog: services.recordLog,
             topicPrefix: configuration.topicPrefix,
+            partitionCount: services.partitionCounts[
+                Topic.tokensDistinct.name(prefix: configuration.topicPrefix)
+            ],
             rate: { apps.rate(of: $0) },
             transactions: AccountTokenIntake(
                 verifier: { apps.verifier },

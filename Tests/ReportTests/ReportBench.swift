@@ -63,6 +63,8 @@ final class ReportBench {
     var latency = Milliseconds(0)
     var failure: TransportFailure?
     var rate = 1_000.0
+    /// Whether the worker knows from its start how many partitions there are.
+    var knowsPartitions = false
     var limits = WorkerLoop.Limits()
     var policy = ReportPolicy(requestIdentifier: ReportPolicy.identifier)
     /// Whether `report` follows the orders for lanes, and why it cannot at first.
@@ -114,6 +116,7 @@ final class ReportBench {
             apple: apple,
             recordLog: log,
             topicPrefix: Self.prefix,
+            partitionCount: knowsPartitions ? partitionCount : nil,
             rate: { [rate] _ in rate },
             transactions: AccountTokenIntake(
                 appAppleID: { ["com.example.1": 1, "com.example.2": 2][$0] }
