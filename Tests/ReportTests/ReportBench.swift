@@ -1,4 +1,5 @@
 import AppStoreAPI
+import Crypto
 import Kafka
 import Simulation
 import StageRuntime
@@ -63,6 +64,8 @@ final class ReportBench {
     var latency = Milliseconds(0)
     var failure: TransportFailure?
     var rate = 1_000.0
+    /// Those that signed transactions go back to; nil: none is configured.
+    var roots: TrustedRoots?
     /// Whether the worker knows from its start how many partitions there are.
     var knowsPartitions = false
     var limits = WorkerLoop.Limits()
@@ -119,6 +122,7 @@ final class ReportBench {
             partitionCount: knowsPartitions ? partitionCount : nil,
             rate: { [rate] _ in rate },
             transactions: AccountTokenIntake(
+                verifier: { [roots] in roots.map { SignedDataVerifier(roots: $0) } },
                 appAppleID: { ["com.example.1": 1, "com.example.2": 2][$0] }
             ),
             orders: orders[number],
