@@ -39,14 +39,7 @@ extension ReportStage {
             loadSigners: { apps.signers(of: $0) }
         )
         self.init(
-            policy: ReportPolicy(
-                hold: configuration.reportHold,
-                unrecognizedGrace: configuration.reportUnrecognizedGrace,
-                deadlineDays: Int64(configuration.reportDeadlineDays),
-                repeatsMonthly: configuration.reportMonthlyRepeat,
-                reportsUnknownReminders: configuration.reportUnknownReminders == .report,
-                requestIdentifier: ReportPolicy.identifier
-            ),
+            policy: ReportPolicy(configuration),
             apple: apple,
             recordLog: services.recordLog,
             topicPrefix: configuration.topicPrefix,
@@ -91,6 +84,19 @@ extension ReportStage {
             ("environment", environment),
             ("refusedKeyId", .text(refused)),
             ("keyId", .text(change.keyID))
+        )
+    }
+}
+
+extension ReportPolicy {
+    init(_ configuration: Configuration) {
+        self.init(
+            hold: configuration.reportHold,
+            unrecognizedGrace: configuration.reportUnrecognizedGrace,
+            deadlineDays: Int64(configuration.reportDeadlineDays),
+            repeatsMonthly: configuration.reportMonthlyRepeat,
+            reportsUnknownReminders: configuration.reportUnknownReminders == .report,
+            requestIdentifier: Self.identifier
         )
     }
 }
