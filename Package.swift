@@ -338,8 +338,8 @@ let package = Package(
         tests(
             "ReportTests",
             [
-                "report", "Simulation", "AppStoreAPI", "StageRuntime", "StateStore", "Kafka",
-                "TokenDomain", "TokenWire", "Telemetry", "MessageExamples",
+                "report", "Simulation", "AppStoreAPI", "Crypto", "StageRuntime", "StateStore",
+                "Kafka", "TokenDomain", "TokenWire", "Telemetry", "MessageExamples",
             ]
         ),
         tests(

@@ -242,8 +242,12 @@ extension TokenAccount {
         let held = receivedAt + (isDuplicate ? policy.duplicateHold : policy.hold)
         // Its primary is to be heard first, for Apple may refuse that: it may have come this far only now.
         let lead = Self.primaryLead(policy)
-        let heard = min(now, held + ReportPolicy.primaryLagMax) + lead
-        guard let latest = latestDue(policy), latest < held else {
+        let late = min(now, held + ReportPolicy.primaryLagMax)
+        let latest = latestDue(policy)
+        guard let latest, latest < held else {
+            // What came late waits for one hold, as far as its deadline lets it.
+            let heard =
+                latest.map { min(late + policy.hold, max($0, late) + lead) } ?? late + policy.hold
             return isDuplicate
                 ? Debt(dueAt: max(held, heard), reason: .duplicate, origin: origin)
                 : Debt(dueAt: held, reason: .hold, origin: origin)
@@ -252,7 +256,7 @@ extension TokenAccount {
         let dueAt = max(latest, receivedAt)
         // The primary is due then, too.
         return isDuplicate
-            ? Debt(dueAt: max(dueAt + lead, heard), reason: .duplicate, origin: origin)
+            ? Debt(dueAt: max(dueAt, late) + lead, reason: .duplicate, origin: origin)
             : Debt(dueAt: dueAt, reason: .deadline, origin: origin)
     }
 
@@ -369,7 +373,8 @@ extension TokenAccount {
     }
 
     /// Apple asks for a token that is known: what it owes is due now, and the earliest cause is the one
-    /// that is reported; but DUPLICATE_TOKEN is due once the token's primary has been heard.
+    /// that is reported; but DUPLICATE_TOKEN is due once the token's primary has been heard: 20 s after the
+    /// end of that one's hold, or its deadline, where that is nearer than twice the hold.
     ///
     /// For nothing may follow it, and Apple never asks for a primary that is forged. A month's report has 15
     /// days: a reminder makes a duplicate no earlier.

@@ -398,13 +398,11 @@ extension TokenAccount {
         case .month:
             return intent.deadline
         case .reminder:
+            // UNREPORTED may have brought it forward to its own time, which is no deadline: the first one
+            // after that is, for the reminder may be of the month before.
             let month = CalendarMonth(of: intent.deadline)
-            guard intent.deadline != own, intent.deadline != month.deadline else {
-                return intent.deadline
-            }
-            // UNREPORTED brought it forward to its own time: that is no deadline.
-            let following = month.adding(1).deadline
-            return min(own ?? following, following)
+            let next = intent.deadline <= month.deadline ? month.deadline : month.adding(1).deadline
+            return min(own ?? next, next)
         case .request where lastAccepted != nil:
             return nil
         case .hold, .deadline, .duplicate, .unreported, .unknown, .request:

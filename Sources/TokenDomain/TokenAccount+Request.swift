@@ -23,6 +23,7 @@ extension TokenAccount {
         if let fault = fault(of: request, partCount: parts.count) {
             return .refused(fault)
         }
+        let known = lastRequestAt ?? lastRequestOffset.map { _ in touchedAt }
         let absorption = take(
             request,
             parts: parts,
@@ -33,7 +34,7 @@ extension TokenAccount {
         )
         if absorption.fault == nil {
             lastRequestOffset = origin.offset
-            lastRequestAt = .later(of: lastRequestAt, time)
+            lastRequestAt = .later(of: known, time)
         }
         return absorption
     }
@@ -41,15 +42,16 @@ extension TokenAccount {
     /// Whether a record was absorbed before: under at-least-once one may come twice.
     ///
     /// Its offset alone does not say so: offsets begin anew where the topic was made anew. What is
-    /// younger than all that was absorbed is none.
+    /// younger than all that was absorbed is none. Where an earlier version absorbed that, the account
+    /// has the time of none of those records, and none is younger than the account.
     private func isRepeat(_ origin: RecordOrigin, time: Timestamp?) -> Bool {
         guard let lastRequestOffset, origin.offset <= lastRequestOffset else {
             return false
         }
-        guard let time, let lastRequestAt else {
+        guard let time else {
             return true
         }
-        return time <= lastRequestAt
+        return time <= lastRequestAt ?? touchedAt
     }
 
     private mutating func take(

@@ -248,7 +248,7 @@ extension PurchasesStage {
                     + " which no sale may follow; see the runbook, A forged token was first."
             )
         }
-        guard answer.reason != Rejection.conflict.code else {
+        guard answer.reason != Rejection.conflict.code || !errors.isEmpty else {
             return Fault(
                 code: PurchaseRule.rejected.code,
                 message: "Apple holds another report under the identifier of the sale's report"

@@ -13,11 +13,8 @@ extension PurchasesStage: ReloadingStage {
         } else {
             rates = NoRates()
         }
-        var policy = Policy()
-        policy.tokenWindow = configuration.purchasesTokenWindow
-        policy.tokenWait = configuration.purchasesTokenWait
         self.init(
-            policy: policy,
+            policy: Policy(configuration),
             apps: try AppDirectory(
                 path: try configuration.requiredFile(.appsFile),
                 log: services.log
@@ -36,5 +33,13 @@ extension PurchasesStage: ReloadingStage {
     func reload() {
         (apps as? AppDirectory)?.reload()
         (rates as? RatesFile)?.reload()
+    }
+}
+
+extension PurchasesStage.Policy {
+    init(_ configuration: Configuration) {
+        self.init()
+        tokenWindow = configuration.purchasesTokenWindow
+        tokenWait = configuration.purchasesTokenWait
     }
 }

@@ -15,7 +15,8 @@ struct Absorber {
     let cache: AccountCache
     let metrics: ReportMetrics
     let log: Log
-    /// Of `distinct`; nil until the log knows it, and until then no partition is checked.
+    /// Of `distinct`, as the worker found it; nil until the log knows it, and until then no partition is
+    /// checked.
     var partitionCount: Int?
 
     /// Takes a batch in.

@@ -1,6 +1,6 @@
 internal import TokenDomain
 
-/// Apple fails the requests of one queue, one after another: HTTP 5xx, or no answer at all.
+/// Apple fails the requests of one queue, one after another: HTTP 5xx, no answer, or a proxy's.
 ///
 /// The first failure after a good answer begins a spell. It is an outage, which is logged, once so
 /// many have failed over so long a time: a short hiccup fails all that is in flight, and is none. An

@@ -77,6 +77,14 @@ struct PlacedAnswer {
             }
         }
 
+        /// Nothing in it says that Apple has answered: the same again, or a look-up first.
+        var isUnanswered: Bool {
+            if case .report(let answer) = self, case .verify = answer.meaning {
+                return true
+            }
+            return isAgain
+        }
+
         /// Apple has no report under the identifier that was looked up.
         var isNotHeld: Bool {
             switch self {

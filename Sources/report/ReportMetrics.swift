@@ -136,8 +136,10 @@ final class ReportMetrics {
         )
         failing = metrics.gauge(
             "report_apple_failing_seconds",
-            help: "How long Apple has failed every request of a lane (HTTP 5xx, or no answer), by"
-                + " app, environment and endpoint; 0 while it answers.",
+            help:
+                "How long Apple has failed every request of a lane (HTTP 5xx, no answer, or HTTP 200"
+                + " without a report: a proxy stands between), by app, environment and endpoint; 0"
+                + " while it answers.",
             labels: ["app", "environment", "endpoint"]
         )
         endToEnd = metrics.histogram(

@@ -39,17 +39,13 @@ extension ReportStage {
             loadSigners: { apps.signers(of: $0) }
         )
         self.init(
-            policy: ReportPolicy(
-                hold: configuration.reportHold,
-                unrecognizedGrace: configuration.reportUnrecognizedGrace,
-                deadlineDays: Int64(configuration.reportDeadlineDays),
-                repeatsMonthly: configuration.reportMonthlyRepeat,
-                reportsUnknownReminders: configuration.reportUnknownReminders == .report,
-                requestIdentifier: ReportPolicy.identifier
-            ),
+            policy: ReportPolicy(configuration),
             apple: apple,
             recordLog: services.recordLog,
             topicPrefix: configuration.topicPrefix,
+            partitionCount: services.partitionCounts[
+                Topic.tokensDistinct.name(prefix: configuration.topicPrefix)
+            ],
             rate: { apps.rate(of: $0) },
             transactions: AccountTokenIntake(
                 verifier: { apps.verifier },
@@ -89,6 +85,19 @@ extension ReportStage {
             ("environment", environment),
             ("refusedKeyId", .text(refused)),
             ("keyId", .text(change.keyID))
+        )
+    }
+}
+
+extension ReportPolicy {
+    init(_ configuration: Configuration) {
+        self.init(
+            hold: configuration.reportHold,
+            unrecognizedGrace: configuration.reportUnrecognizedGrace,
+            deadlineDays: Int64(configuration.reportDeadlineDays),
+            repeatsMonthly: configuration.reportMonthlyRepeat,
+            reportsUnknownReminders: configuration.reportUnknownReminders == .report,
+            requestIdentifier: Self.identifier
         )
     }
 }

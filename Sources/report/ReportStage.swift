@@ -72,6 +72,7 @@ final class ReportStage: TickingStage {
         apple: any AppleClient,
         recordLog: any RecordLog,
         topicPrefix: String,
+        partitionCount: Int? = nil,
         rate: @escaping (Lane) -> Double?,
         transactions: AccountTokenIntake = AccountTokenIntake(),
         orders: (any LaneOrderSource)? = nil,
@@ -106,7 +107,8 @@ final class ReportStage: TickingStage {
             output: output,
             cache: cache,
             metrics: self.metrics,
-            log: log
+            log: log,
+            partitionCount: partitionCount
         )
         inbox = AnswerInbox(limits: limits)
     }

@@ -31,7 +31,7 @@ extension Sender {
             )
         }
         // A 200 without a report is nobody's answer but a proxy's.
-        if reply.isFailure || reply.httpStatus == 200 && answer.isAgain {
+        if reply.isFailure || reply.httpStatus == 200 && answer.isUnanswered {
             change(flight.queue, now: now) {
                 $0.failed(reply.failureText, sentAt: flight.sentAt, now: now)
             }

@@ -49,12 +49,24 @@ extension Sender {
                 status: intent.status
             )
         }
-        do throws(ReportRequestFault) {
-            return try ReportRequestBody(
+        func body(_ lineItems: String) throws(ReportRequestFault) -> ReportRequestBody {
+            try ReportRequestBody(
                 requestIdentifier: intent.identifier,
                 externalPurchaseID: id,
                 lineItems: lineItems
             )
+        }
+        do throws(ReportRequestFault) {
+            return try body(lineItems)
+        } catch .tooLarge {
+            // An earlier version kept the blanks between them.
+            do throws(ReportRequestFault) {
+                let parts = try LineItemParts.parts(of: lineItems, externalPurchaseID: id)
+                precondition(parts.count == 1, "an intent has line items for one report")
+                return try body(parts[0])
+            } catch {
+                preconditionFailure("line items are checked when they are absorbed: \(error)")
+            }
         } catch {
             preconditionFailure("line items are checked when they are absorbed: \(error.message)")
         }

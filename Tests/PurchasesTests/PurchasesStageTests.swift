@@ -772,6 +772,16 @@ import TokenWire
         let deadLetter = try #require(bench.deadLetters().first)
         #expect(deadLetter.code == "purchases.rejected")
         #expect(deadLetter.message.hasPrefix("Apple holds another report under the identifier"))
+        // Where Apple has said what is wrong with it, that is what counts.
+        bench.rejection = { _, _ in
+            PurchasesBench.Reply(
+                errors: [AppleError(code: 7, fieldName: "productType", lineItemID: "b")],
+                reason: "report.identifier_conflict"
+            )
+        }
+        bench.sale(bench.buy("b", anna))
+        try bench.settle()
+        #expect(bench.deadLetters().last?.message.hasPrefix("Apple refuses the line item") == true)
     }
 
     @Test func `asks again where report has not heard yet that a token is the primary now`() throws

@@ -1,5 +1,6 @@
 import AppStoreAPI
 import Kafka
+import MessageExamples
 import Simulation
 import Testing
 import TokenDomain
@@ -21,6 +22,67 @@ import TokenWire
         #expect(outcomes.map(\.outcome) == [.accepted])
         #expect(outcomes.first?.originalTransactionID == Self.transaction)
         #expect(bench.instances[0]?.apple.calls.count == 1)
+    }
+
+    /// A transaction of app 1 in the sandbox.
+    private static func payload(ownership: String = "PURCHASED") -> String {
+        #"{"originalTransactionId":"\#(transaction)","bundleId":"com.example.1","#
+            + #""environment":"Sandbox","inAppOwnershipType":"\#(ownership)","#
+            + #""signedDate":\#(SignedPayloads.signedSeconds * 1_000)}"#
+    }
+
+    private func request(_ signedTransaction: String, on bench: ReportBench) {
+        var value: [UInt8] = []
+        AccountTokenRequested(
+            appAccountToken: Self.tokens[0],
+            subject: .signedTransaction(signedTransaction),
+            requestedAt: bench.clock.now,
+            requestID: "r"
+        ).write(to: &value)
+        bench.append(.accountTokensRequested, key: nil, value: value)
+    }
+
+    @Test func `are set on a transaction that Apple has signed`() throws {
+        let bench = ReportBench()
+        let payloads = try SignedPayloads()
+        bench.roots = payloads.roots
+        bench.launch()
+        request(payloads.sign(Self.payload()), on: bench)
+        try bench.pass(.minutes(1))
+        let calls = try #require(bench.instances[0]?.apple.calls)
+        #expect(calls.map(\.lane) == [Lane(appAppleID: 1, environment: .sandbox)])
+        #expect(bench.appleStore.accountTokens == [Self.transaction: Self.tokens[0]])
+        #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.accepted])
+    }
+
+    @Test(arguments: [
+        ("forged", "jws.chain"), ("other roots", "jws.chain"), ("no roots", "report.no_roots"),
+        ("of the family", "report.family_shared"),
+    ])
+    func `are not asked for of a transaction that is not genuine, or shared`(
+        what: String,
+        code: String
+    ) throws {
+        let bench = ReportBench()
+        let payloads = try SignedPayloads()
+        bench.roots =
+            switch what {
+            case "no roots": nil
+            case "other roots": try SignedPayloads().roots
+            default: payloads.roots
+            }
+        bench.launch()
+        let payload = Self.payload(
+            ownership: what == "of the family" ? "FAMILY_SHARED" : "PURCHASED"
+        )
+        request(
+            what == "forged" ? try payloads.forge(payload) : payloads.sign(payload),
+            on: bench
+        )
+        try bench.pass(.minutes(1))
+        #expect(bench.instances[0]?.apple.calls.isEmpty == true)
+        #expect(bench.tally.deadLetterCodes == [code])
+        #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.rejected])
     }
 
     @Test func `go one after the other for a transaction, and the newest wins`() throws {

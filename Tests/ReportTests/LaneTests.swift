@@ -72,6 +72,25 @@ import TokenDomain
         #expect(try bench.outcomes().allSatisfy { $0.outcome == .accepted })
     }
 
+    /// Answers to requests of partitions that were let go are not waited for: so Apple is asked once more.
+    @Test func `learn of a hold again after a rebalance before its answers`() throws {
+        let bench = ReportBench()
+        bench.latency = .seconds(1)
+        let until = ReportBench.start + .minutes(5)
+        bench.script = { $0.at < until ? .status(429, retryAfter: until) : .answered }
+        bench.launch()
+        due(30, on: bench)
+        try bench.pass(Milliseconds(500))
+        #expect(bench.instances[0]?.apple.calls.count == 30)
+        // All partitions go, and come back to this instance or the other.
+        bench.launch(1)
+        try bench.pass(.minutes(4))
+        let counts = bench.instances.values.map(\.apple.calls.count)
+        #expect(counts.reduce(0, +) <= 60, "\(counts)")
+        try bench.pass(.minutes(5))
+        #expect(bench.appleStore.accepted.count == 30)
+    }
+
     @Test func `take refusals that were under way together for one`() throws {
         let bench = ReportBench()
         bench.latency = Milliseconds(100)

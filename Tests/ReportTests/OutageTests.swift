@@ -25,6 +25,23 @@ import TokenWire
         #expect(try bench.outcomes().map(\.outcome) == [.verified])
     }
 
+    /// New reports come in meanwhile: a 200 to a PUT is no sign of Apple either.
+    @Test func `is one too where both requests are answered 200 and no report`() throws {
+        let bench = ReportBench()
+        bench.script = { _ in .status(200) }
+        bench.launch()
+        for number in 1...60 {
+            bench.request(bench.id(number), .noLineItem)
+            try bench.pass(.seconds(5))
+        }
+        #expect(bench.logLines.with("Apple fails every request of a lane").count == 1)
+        #expect(value(bench, #"tollway_report_apple_failing_seconds{app="1""#) ?? 0 > 280)
+        bench.script = { _ in .answered }
+        try bench.pass(.minutes(10))
+        #expect(bench.appleStore.accepted.count == 60)
+        #expect(value(bench, #"tollway_report_apple_failing_seconds{app="1""#) == 0)
+    }
+
     private static let slackOfApp1 = #"tollway_deadline_slack_seconds{app="1","#
 
     private func lines(_ bench: ReportBench, _ prefix: String) -> [String] {

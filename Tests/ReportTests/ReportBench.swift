@@ -1,4 +1,5 @@
 import AppStoreAPI
+import Crypto
 import Kafka
 import Simulation
 import StageRuntime
@@ -63,6 +64,10 @@ final class ReportBench {
     var latency = Milliseconds(0)
     var failure: TransportFailure?
     var rate = 1_000.0
+    /// Those that signed transactions go back to; nil: none is configured.
+    var roots: TrustedRoots?
+    /// Whether the worker knows from its start how many partitions there are.
+    var knowsPartitions = false
     var limits = WorkerLoop.Limits()
     var policy = ReportPolicy(requestIdentifier: ReportPolicy.identifier)
     /// Whether `report` follows the orders for lanes, and why it cannot at first.
@@ -114,8 +119,10 @@ final class ReportBench {
             apple: apple,
             recordLog: log,
             topicPrefix: Self.prefix,
+            partitionCount: knowsPartitions ? partitionCount : nil,
             rate: { [rate] _ in rate },
             transactions: AccountTokenIntake(
+                verifier: { [roots] in roots.map { SignedDataVerifier(roots: $0) } },
                 appAppleID: { ["com.example.1": 1, "com.example.2": 2][$0] }
             ),
             orders: orders[number],
@@ -236,8 +243,7 @@ final class ReportBench {
             if expiration == nil {
                 // Due at once: so long ago that its primary has been heard.
                 token.tokenExpirationDate = clock.now + .hours(-23)
-                cameAt =
-                    cameAt + .hours(-48) + -ReportPolicy.primaryLagMax + -ReportPolicy.primaryLead
+                cameAt = cameAt + .hours(-72) + -ReportPolicy.primaryLagMax
             }
         }
         token.tokenExpirationDate = expiration ?? token.tokenExpirationDate
@@ -399,8 +405,8 @@ final class ReportBench {
         }
     }
 
-    /// Another worker commits that it has read a topic to its end.
-    func commitToEnd(_ worker: Worker, _ topic: Topic) throws {
+    /// Another worker commits that it has read a topic to its end, or to so many records before that.
+    func commitToEnd(_ worker: Worker, _ topic: Topic, but unreadCount: Int64 = 0) throws {
         let name = topic.name(prefix: Self.prefix)
         let group = "\(Self.prefix)\(worker.rawValue)"
         let log =
@@ -431,7 +437,8 @@ final class ReportBench {
         let ends = try log.endOffsets(ofTopic: name) ?? []
         var positions: [TopicPartition: Int64] = [:]
         for (partition, end) in ends.enumerated() {
-            positions[TopicPartition(topic: name, partition: Int32(partition))] = end
+            positions[TopicPartition(topic: name, partition: Int32(partition))] =
+                end - unreadCount
         }
         try log.submit(OutputBatch(), positions: positions)
         while try log.takeOutcome(waitMilliseconds: 0) == nil {}

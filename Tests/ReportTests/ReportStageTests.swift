@@ -410,6 +410,50 @@ import TokenWire
     }
 }
 
+@Suite struct `A record in another partition than its key's` {
+    /// An account in two places would report twice.
+    @Test func `is refused, those of the first batch too`() throws {
+        let bench = ReportBench()
+        // What the log says of its partitions comes too late.
+        bench.cluster.faults.inquiryDelayOneIn = 1
+        bench.knowsPartitions = true
+        let id = bench.id(1)
+        let key = Array(id.text.utf8)
+        let home = Partitioner.partition(
+            ofKey: key.span,
+            partitionCount: Int32(bench.partitionCount)
+        )
+        var value: [UInt8] = []
+        ReportRequested(
+            externalPurchaseID: id,
+            appAppleID: 1,
+            bundleID: "com.example.1",
+            status: .noLineItem,
+            requestIdentifier: nil,
+            lineItems: nil
+        ).write(to: &value)
+        for partition in 0..<Int32(bench.partitionCount) where partition != home {
+            bench.cluster.append(
+                topic: Topic.reportsRequested.name(prefix: ReportBench.prefix),
+                partition: partition,
+                key: key,
+                value: value,
+                timestampMilliseconds: bench.clock.now.milliseconds
+            )
+        }
+        bench.launch()
+        try bench.pass(.minutes(1))
+        let code = "report.wrong_partition"
+        #expect(bench.tally.deadLetterCodes == [code, code])
+        #expect(bench.deadLetters().allSatisfy { $0.value == value })
+        #expect(bench.appleStore.accepted.isEmpty)
+        // Written again where it belongs, it is a request as any other.
+        bench.append(.reportsRequested, key: key, value: value)
+        try bench.pass(.minutes(1))
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+}
+
 @Suite struct `The guard of the report worker` {
     @Test(arguments: [("UNREPORTED", "unreported"), ("ACTIVE_TOKEN_REMINDER", "reminder")])
     func `waits for decode and dedupe before it says UNRECOGNIZED_TOKEN`(
@@ -450,6 +494,24 @@ import TokenWire
         #expect(bench.appleStore.accepted.isEmpty)
         try bench.pass(.minutes(2))
         #expect(bench.appleStore.accepted.count == 1)
+    }
+
+    /// What came in since may be what the later one names.
+    @Test func `serves nobody whose grace time ended after its round began`() throws {
+        let bench = ReportBench(partitionCount: 1)
+        bench.launch()
+        for number in 1...2 {
+            bench.append(.tokensReceived, key: nil, value: [1])
+            bench.notice(bench.id(number))
+            try bench.pass(.minutes(16))
+        }
+        try bench.commitToEnd(.decode, .tokensReceived, but: 1)
+        try bench.commitToEnd(.dedupe, .tokensDecoded)
+        try bench.pass(.minutes(5))
+        #expect(bench.appleStore.statuses == [bench.id(1).text: ["UNRECOGNIZED_TOKEN"]])
+        try bench.commitToEnd(.decode, .tokensReceived)
+        try bench.pass(.minutes(5))
+        #expect(bench.appleStore.accepted.count == 2)
     }
 
     @Test func `serves many notices in one round, and goes on after a crash`() throws {

@@ -130,6 +130,53 @@ import TokenWire
         #expect(bench.tally.deadLetterCodes == ["report.line_items"])
     }
 
+    /// An account as an earlier version wrote it.
+    private func account(_ id: TokenID) -> TokenAccount {
+        var account = TokenAccount(externalPurchaseID: id, touchedAt: ReportBench.start)
+        account.appAppleID = 1
+        account.bundleID = "com.example.1"
+        account.intentCount = 1
+        return account
+    }
+
+    @Test func `goes by a record's own time where its topic was made anew`() throws {
+        let bench = ReportBench()
+        var account = account(bench.id(1))
+        account.lastRequestOffset = 50_000
+        bench.append(.reportState, bench.id(1)) { account.write(to: &$0) }
+        bench.launch()
+        bench.clock.now = ReportBench.start + .hours(1)
+        bench.recordTime = ReportBench.start
+        bench.request(bench.id(1), .noLineItem)
+        try bench.settle()
+        #expect(bench.appleStore.accepted.isEmpty)
+        bench.recordTime = ReportBench.start + Milliseconds(1)
+        bench.request(bench.id(1), .noLineItem)
+        try bench.pass(.minutes(1))
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+
+    @Test func `sends line items that an earlier version kept with the blanks between them`() throws
+    {
+        let bench = ReportBench()
+        var account = account(bench.id(1))
+        let blanks = String(repeating: " ", count: ReportRequestBody.byteCountMax)
+        account.current = ReportIntent(
+            number: 1,
+            identifier: ReportPolicy.identifier(bench.id(1), 1),
+            status: .lineItem,
+            lineItems: Self.items(0..<2).replacing(",", with: ",\(blanks)"),
+            reason: .request,
+            origin: RecordOrigin(topic: 2, partition: 0, offset: 0),
+            deadline: ReportBench.start
+        )
+        bench.append(.reportState, bench.id(1)) { account.write(to: &$0) }
+        bench.launch()
+        try bench.pass(.minutes(1))
+        #expect(firstItems(bench) == ["i0"])
+        #expect(try bench.outcomes().map(\.outcome) == [.accepted])
+    }
+
     @Test(arguments: [nil, "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f"])
     func `sends line items that fit once the blanks between them are gone`(
         identifier: String?

@@ -25,6 +25,9 @@ package final class MemoryLog: RecordLog {
     /// The headers of every record read since the last transaction was handed over.
     private var keptHeaders: [[UInt8]] = []
 
+    /// Of every changelog: what was before it is gone.
+    package var changelogStartOffset: Int64 = 0
+
     package var wakeDescriptor: Int32 { -1 }
 
     /// Joins its group.
@@ -273,7 +276,12 @@ package final class MemoryLog: RecordLog {
         guard partition.partition < cluster.partitionCount(of: partition.topic) else {
             throw .unavailable(code: "_UNKNOWN_PARTITION", message: "there is no \(partition)")
         }
-        return MemoryChangelogReader(cluster: cluster, partition: partition, from: Int(offset))
+        return MemoryChangelogReader(
+            cluster: cluster,
+            partition: partition,
+            startOffset: changelogStartOffset,
+            from: Int(offset)
+        )
     }
 
     package func close(deadlineMilliseconds: Int) {
@@ -312,15 +320,16 @@ package final class MemoryLog: RecordLog {
 /// Reads committed records up to the end of the partition at the time it was made.
 private final class MemoryChangelogReader: ChangelogReader {
     let endOffset: Int64
-    let startOffset: Int64 = 0
+    let startOffset: Int64
     let topicIdentity: String
     private let cluster: MemoryCluster
     private let partition: TopicPartition
     private var offset: Int
 
-    init(cluster: MemoryCluster, partition: TopicPartition, from offset: Int) {
+    init(cluster: MemoryCluster, partition: TopicPartition, startOffset: Int64, from offset: Int) {
         self.cluster = cluster
         self.partition = partition
+        self.startOffset = startOffset
         self.offset = offset
         topicIdentity = partition.topic
         endOffset = Int64(cluster.entries(of: partition).count)

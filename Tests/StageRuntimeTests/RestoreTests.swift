@@ -51,14 +51,17 @@ private final class NoStage: StatefulStage {
     ) {}
 }
 
-/// A changelog without a record, and what restores a store from it.
+/// A changelog, without a record or with some that are gone, and what restores a store from it.
 private struct RestoreBench {
     let telemetry = SilentTelemetry()
     let restore: Restore
 
-    init(_ disk: any StoreProvider, partition: Int32 = 0) {
+    init(_ disk: any StoreProvider, partition: Int32 = 0, goneCount: Int = 0) {
         let cluster = MemoryCluster(seed: 1)
         cluster.createTopic("changelog", partitionCount: 1)
+        for _ in 0..<goneCount {
+            cluster.append(topic: "changelog", key: [1], value: [1], timestampMilliseconds: 0)
+        }
         let log = MemoryLog(
             cluster: cluster,
             group: "g",
@@ -67,6 +70,7 @@ private struct RestoreBench {
             targets: ["changelog"],
             clock: { 0 }
         )
+        log.changelogStartOffset = Int64(goneCount)
         restore = Restore(
             changelog: TopicPartition(topic: "changelog", partition: partition),
             log: log,
@@ -95,6 +99,20 @@ private struct RestoreBench {
         #expect(store.changelogOffset == nil)
         let reason = try #require(bench.telemetry.wipeReasons.first)
         #expect(reason.hasPrefix("the state ends at 50, its changelog at 0: "))
+    }
+
+    @Test(arguments: [(49 as Int64, 1), (50, 0)])
+    func `is wiped when its changelog begins after it`(offset: Int64, wipeCount: Int) throws {
+        let disk = MemoryDisk()
+        let old = try disk.open(partition: 0, changelogIdentity: "changelog")
+        try old.apply(StoreChanges(), changelogOffset: offset)
+        old.close()
+        let bench = RestoreBench(disk, goneCount: 50)
+        let store = try #require(try bench.restore.slice(waitMilliseconds: 0))
+        #expect(store.changelogOffset == (wipeCount > 0 ? nil : offset))
+        let begin = "the state ends at 49, its changelog begins at 50: "
+        #expect(bench.telemetry.wipeReasons.count == wipeCount)
+        #expect(bench.telemetry.wipeReasons.allSatisfy { $0.hasPrefix(begin) })
     }
 
     @Test func `is not one that is empty`() throws {

@@ -230,8 +230,7 @@ final class ReportRig {
             tokenCreationDate: now + .days(-365),
             tokenExpirationDate: now + .hours(-23),
             customer: nil,
-            receivedAt: now + .hours(-48) + -ReportPolicy.primaryLagMax
-                + -ReportPolicy.primaryLead,
+            receivedAt: now + .hours(-72) + -ReportPolicy.primaryLagMax,
             role: .duplicate(of: TokenID("first"))
         )
     }

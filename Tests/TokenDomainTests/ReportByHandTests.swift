@@ -101,11 +101,29 @@ import Testing
         #expect(account.intentCount == 4)
     }
 
+    /// It has an offset, and no time of the records that it absorbed.
+    @Test func `is no repeat where an earlier version wrote the account and offsets begin anew`() {
+        var account = Fixtures.account()
+        let request = Fixtures.request(.noLineItem)
+        // The clock of the writer was ahead.
+        let ahead = Self.received + .hours(1)
+        expect(account.take(request, offset: 50_000, now: ahead), .owed)
+        account.lastRequestAt = nil
+        expect(account.take(request, offset: 50_000, now: ahead), .repeated)
+        expect(account.take(request, offset: 50_001, now: Self.received), .owed)
+        // Read again, it is no new one for what came after it.
+        expect(account.take(request, offset: 50_000, now: ahead), .repeated)
+        #expect(account.intentCount == 2)
+        account.lastRequestAt = nil
+        expect(account.take(request, offset: 0, now: ahead + Milliseconds(1)), .owed)
+        #expect(account.intentCount == 3)
+    }
+
     @Test func `is a repeat by its offset alone where a time is missing`() {
         var account = Fixtures.account()
         let request = Fixtures.request(.noLineItem)
         expect(account.take(request, offset: 7, isTimed: false, now: Self.received), .owed)
-        expect(account.take(request, offset: 7, now: Self.due), .repeated)
+        expect(account.take(request, offset: 7, isTimed: false, now: Self.due), .repeated)
         expect(account.take(request, offset: 8, now: Self.received), .owed)
         expect(account.take(request, offset: 8, isTimed: false, now: Self.due), .repeated)
         #expect(account.intentCount == 2)

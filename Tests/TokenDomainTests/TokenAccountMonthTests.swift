@@ -190,12 +190,26 @@ private typealias Fixtures = ReportFixtures
     }
 
     /// A first report by a reminder is made urgent by what Apple asks next, and is in time all the same.
-    @Test func `are in time where Apple has asked again before they were accepted`() {
-        let createdAt = Self.january.adding(1).start + .days(3)
+    ///
+    /// Days of 2026 on which Apple reminds, asks again and accepts, and how many days late that is: the
+    /// 15th of February is over with day 46, that of March with day 74.
+    @Test(
+        arguments: [
+            (34, 35, 36, 0), (50, 51, 74, 0), (50, 51, 75, 1), (25, 34, 46, 0), (25, 34, 50, 4),
+            (50, 65, 74, 0), (50, 65, 75, 1),
+        ] as [(Int64, Int64, Int64, Int64)]
+    )
+    func `are in time where Apple has asked again before they were accepted`(
+        reminder: Int64,
+        unreported: Int64,
+        accepted: Int64,
+        lateByDays: Int64
+    ) {
+        let createdAt = Self.january.start + .days(reminder)
         var token = Token(createdAt: createdAt, expiresAt: createdAt + .days(365))
         expect(token.hearReminder("r"), .owed)
         #expect(token.account.current?.reason == .reminder)
-        token.now = token.now + .days(1)
+        token.now = Self.january.start + .days(unreported)
         let unreported = Fixtures.notice("UNREPORTED", uuid: "u", at: token.now)
         _ = token.account.absorb(
             unreported,
@@ -204,10 +218,11 @@ private typealias Fixtures = ReportFixtures
             policy: Self.policy
         )
         #expect(token.account.current?.deadline == token.now)
-        let late = token.account.hear(.accepted, at: token.now + .hours(1)).compactMap { effect in
+        let acceptedAt = Self.january.start + .days(accepted)
+        let late = token.account.hear(.accepted, at: acceptedAt).compactMap { effect in
             if case .outcome(let outcome) = effect { outcome.details.lateBySeconds } else { nil }
         }
-        #expect(late == [0])
+        #expect(late == [lateByDays * 86_400])
     }
 
     @Test func `stay owed past a reminder, and past the expiry`() {

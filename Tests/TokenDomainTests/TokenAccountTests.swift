@@ -98,10 +98,12 @@ import Testing
     /// receipt to expiry, seconds from receipt to `report`, and seconds until each is due.
     private static let latecomers: [(days: Int64, lag: Int64, primary: Int64, duplicate: Int64)] = [
         (-30, 30, 0, 50), (-30, 259_200, 0, 259_220),
-        (364, 30, 86_400, 172_800), (364, 172_779, 86_400, 172_800),
-        (364, 172_781, 86_400, 172_801), (364, 259_200, 86_400, 259_220),
+        (364, 30, 86_400, 172_800), (364, 86_400, 86_400, 172_800),
+        // Later than one hold: it waits for one more, as far as its deadline lets it.
+        (364, 86_401, 86_400, 172_801), (364, 259_200, 86_400, 345_600),
+        (3, 200_000, 86_400, 286_400), (3, 259_200, 86_400, 342_020), (3, 345_000, 86_400, 345_020),
         // A clock that is ahead, and not a lag: no more than nine days count.
-        (-30, 34_560_000, 0, 777_620), (364, 34_560_000, 86_400, 777_620),
+        (-30, 34_560_000, 0, 777_620), (364, 34_560_000, 86_400, 864_000),
     ]
 
     @Test(arguments: latecomers)

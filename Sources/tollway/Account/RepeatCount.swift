@@ -41,9 +41,38 @@ struct RepeatCount {
         }
         times[digest] = min(times[digest] ?? .max, recordTime)
         // Its period has become another with it, and it is no duplicate that may become the primary.
-        if Self.head.isIn(value), !Self.token.isIn(value) {
+        if Self.head.isIn(value), !Self.token.isIn(value), !Self.isPrimary(key, value) {
             rewritten.insert(digest)
         }
+    }
+
+    /// Whether a record's head names the token itself: so it was taken, once Apple had refused all before
+    /// it.
+    private static func isPrimary(_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool {
+        let index = IdentityDigest.periodIndex(ofChangelogKey: key)
+        var primary: Int64?
+        do throws(WireFault) {
+            try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+                guard key == "head" else {
+                    return try scanner.skip()
+                }
+                // How many the period has, the index of its primary, and its id.
+                try scanner.beginArray()
+                var isFirst = true
+                while try scanner.nextElement() {
+                    if isFirst || primary != nil {
+                        try scanner.skip()
+                    } else {
+                        primary = try scanner.integer()
+                    }
+                    isFirst = false
+                }
+            }
+        } catch {
+            // No record of dedupe's.
+            return false
+        }
+        return primary == index
     }
 
     /// Takes a decoded token, after the state of its partition.
@@ -92,6 +121,17 @@ enum IdentityDigest {
             to: &material
         )
         return DedupeKey(Hash.sha256(material).span).high
+    }
+
+    /// Which token of its period it is, from 0; the first of one is not said.
+    static func periodIndex(ofChangelogKey key: Span<UInt8>) -> Int64 {
+        let start = 2 * (keyTextCount + 1)
+        guard key.count > start else {
+            return 0
+        }
+        return (start..<key.count).reduce(0) {
+            $0 &* 10 &+ Int64(key[$1]) &- Int64(UInt8(ascii: "0"))
+        }
     }
 
     /// Nil where the key is none of dedupe's.

@@ -19,6 +19,8 @@ import TokenWire
     private enum State {
         case taken
         case takenAsDuplicate
+        /// Apple has refused all that were before it.
+        case takenAfterRefused
         /// Apple has refused it since.
         case refused
         case refusedBeforeAnother
@@ -39,6 +41,8 @@ import TokenWire
                 switch self {
                 case .taken: (0, nil)
                 case .takenAsDuplicate, .refusedAsDuplicate: (1, first)
+                case .takenAfterRefused:
+                    (12, PeriodHead(count: 13, primary: .init(index: 12, id: Array(id.text.utf8))))
                 case .refused: (0, PeriodHead(count: 1, primary: nil))
                 case .refusedUnheard: (0, nil)
                 case .refusedBeforeAnother:
@@ -90,6 +94,7 @@ import TokenWire
             (.taken, 0, 5, true, 0), (.takenAsDuplicate, 0, 5, true, 0),
             // What came out of dedupe late, or never, as far as anybody can know.
             (.taken, 24, 5, false, 0), (.takenAsDuplicate, 24, 5, false, 0),
+            (.takenAfterRefused, 0, 5, true, 0), (.takenAfterRefused, 24, 5, false, 0),
             (.refused, 24, 5, false, 1), (.refusedBeforeAnother, 24, 5, false, 1),
             (.refusedAsDuplicate, 24, 5, false, 1),
             // Sent again after the refusal.
