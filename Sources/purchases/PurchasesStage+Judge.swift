@@ -108,6 +108,11 @@ extension PurchasesStage {
         try book.load(tokensOf: customers)
     }
 
+    private static func time(of record: RecordBatch.Record, now: Timestamp) -> Timestamp {
+        record.timestampMilliseconds >= 0
+            ? Timestamp(milliseconds: record.timestampMilliseconds) : now
+    }
+
     static func badRecord(_ message: String) -> Fault {
         Fault(code: "purchases.bad_record", message: message)
     }
@@ -137,6 +142,7 @@ extension PurchasesStage {
         }
         token.token = decoded.token
         token.offset = record.offset
+        token.decodedAt = Self.time(of: record, now: now)
         token.hasCustomer = decoded.customer != nil
         token.touchedAt = max(token.touchedAt, decoded.receivedAt)
         // Sales of the past may wait for it, or have been given up for want of it.
@@ -201,9 +207,7 @@ extension PurchasesStage {
         into plan: inout BatchPlan
     ) throws(StoreFault) -> Verdict {
         let now = plan.now
-        let recordTime =
-            record.timestampMilliseconds >= 0
-            ? Timestamp(milliseconds: record.timestampMilliseconds) : now
+        let recordTime = Self.time(of: record, now: now)
         let event: PurchaseEvent
         do throws(PurchaseFaults) {
             event = try PurchaseEvent.read(value, from: .topic, now: now)
