@@ -247,7 +247,8 @@ extension PurchasesStage {
         try keepParent(of: item, place, &book, now: now)
     }
 
-    /// What an item refers to is kept as long as the item, owed or not.
+    /// What an item refers to is kept as long as the item, owed or not; where its retraction waits for those
+    /// that refer to it, it is looked at again.
     func keepParent(
         of item: BookedItem,
         _ place: BookPlace,
@@ -255,9 +256,14 @@ extension PurchasesStage {
         now: Timestamp
     ) throws(StoreFault) {
         guard let parentPlace = parentPlace(of: item, place),
-            var parent = try book.item(parentPlace),
-            parent.touchedAt + BookDue.touchInterval < now
+            var parent = try book.item(parentPlace)
         else {
+            return
+        }
+        if parent.wait == .reference(parentPlace.key, until: nil) {
+            try book.wake(parentPlace)
+        }
+        guard parent.touchedAt + BookDue.touchInterval < now else {
             return
         }
         parent.touchedAt = now
