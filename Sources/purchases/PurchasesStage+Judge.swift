@@ -337,16 +337,19 @@ extension PurchasesStage {
                         + " lineItemId."
                 )
                 metrics.count(.deadLetter, fault.rule.rawValue, app: app)
+                var ledger = outcome(
+                    .rejected,
+                    item,
+                    place,
+                    event,
+                    sale.kind,
+                    reason: fault.code,
+                    plan
+                )
+                // What is under way is the line item of the first sale.
+                ledger.item = nil
                 append(
-                    outcome(
-                        .rejected,
-                        item,
-                        place,
-                        event,
-                        sale.kind,
-                        reason: fault.code,
-                        plan
-                    ),
+                    ledger,
                     place.key,
                     trace: event.trace,
                     to: &plan

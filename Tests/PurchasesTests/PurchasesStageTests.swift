@@ -45,6 +45,21 @@ import TokenWire
         #expect(bench.reports == [["a"]])
     }
 
+    @Test func `refuses another sale under the name of one under way, without its line item`()
+        throws
+    {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settleAlone()
+        bench.sale(bench.buy("a", anna) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settle()
+        let outcomes = try bench.outcomes()
+        #expect(outcomes.map(\.outcome) == [.rejected, .reported])
+        #expect(outcomes.map { $0.item == nil } == [true, false])
+    }
+
     @Test func `waits a day for a token, then owes nothing, and is reopened for 30 days`() throws {
         let bench = bench()
         let anna = bench.customer(1)
