@@ -834,21 +834,54 @@ import TokenWire
         #expect(bench.deadLetters().isEmpty)
     }
 
-    @Test func `takes another token where report stays with it that one is a duplicate`() throws {
+    /// A token that two customers share is a duplicate of a token that only one of them has.
+    private func benchOfShared(primary: TokenID) -> PurchasesBench {
         let bench = bench()
-        let anna = bench.customer(1)
-        bench.token("s", customer: anna)
-        bench.token("q", .acquisition, customer: anna)
+        bench.token("shared", customer: bench.customer(1))
         bench.rejection = { request, _ in
-            request.externalPurchaseID == TokenID("q")
-                ? nil
-                : PurchasesBench.Reply(reason: "report.is_duplicate", primary: TokenID("other"))
+            request.externalPurchaseID == TokenID("shared")
+                ? PurchasesBench.Reply(reason: "report.is_duplicate", primary: primary) : nil
         }
-        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.buy("a", bench.customer(1)))
+        return bench
+    }
+
+    @Test func `takes the primary that report names where report stays with it`() throws {
+        let bench = benchOfShared(primary: TokenID("primary"))
+        bench.token("primary", customer: bench.customer(2))
+        for _ in 0..<61 {
+            try bench.pass(.minutes(1))
+        }
+        #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("primary")])
+        bench.sale(bench.change("a", bench.customer(1), .restate) { $0.quantity = 2 })
+        try bench.settle()
+        #expect(try bench.words() == ["a reported", "a reported"])
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `takes another token where the primary that report names is none for it`() throws {
+        let bench = benchOfShared(primary: TokenID("primary"))
+        bench.token("q", .acquisition, customer: bench.customer(1))
+        bench.script = { request, ids in
+            request.externalPurchaseID == TokenID("primary")
+                ? [AppleError(code: 36, fieldName: "creationDate", lineItemID: ids.first)] : nil
+        }
         for _ in 0..<61 {
             try bench.pass(.minutes(1))
         }
         #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("q")])
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `waits for report where Apple does not know the primary that it names`() throws {
+        let bench = benchOfShared(primary: TokenID("forged"))
+        for _ in 0..<100 {
+            try bench.pass(.hours(1))
+        }
+        #expect(try bench.words() == [])
+        bench.rejection = { _, _ in nil }
+        try bench.pass(.minutes(2))
+        #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("shared")])
         #expect(bench.deadLetters().isEmpty)
     }
 
