@@ -249,7 +249,7 @@ extension PurchasesStage {
         case .buy, .refund:
             return try takeBase(event.normalized(appAppleID: app), booked, place, &book, &plan)
         case .restate, .retract:
-            return try takeChange(booked, place, &book, &plan)
+            return try takeChange(booked, at: recordTime, place, &book, &plan)
         }
     }
 
@@ -382,12 +382,18 @@ extension PurchasesStage {
     /// A restatement or a retraction: it takes its place behind what is not settled.
     private func takeChange(
         _ event: BookedEvent,
+        at time: Timestamp,
         _ place: BookPlace,
         _ book: inout Book,
         _ plan: inout BatchPlan
     ) throws(StoreFault) -> Verdict {
         let now = plan.now
         var item = try book.item(place) ?? BookedItem(touchedAt: now)
+        let position = BookedItem.ChangePosition(offset: event.offset, time: time)
+        guard item.takes(changeAt: position) else {
+            metrics.count(.repeated, "repeat", app: place.key.lane.appAppleID)
+            return .settled("repeat")
+        }
         book.put(event, number: item.changeNext, of: place)
         item.changeNext += 1
         item.touchedAt = now
