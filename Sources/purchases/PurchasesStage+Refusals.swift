@@ -69,12 +69,9 @@ extension PurchasesStage {
             }
             let id = place.key.name
             let isRetracted = item.flight?.isRetraction == true && refusal.isRetracted(id)
-            let verified = answer.verifiedLineItemIDs.firstIndex(of: id)
-            if isRetracted || verified != nil {
+            if isRetracted || answer.verifiedLineItemIDs.contains(id) {
                 var holding = answer
-                if let verified, answer.verifiedRequestIdentifiers.indices.contains(verified) {
-                    holding.requestIdentifier = answer.verifiedRequestIdentifiers[verified]
-                }
+                holding.requestIdentifier = answer.holder(of: id) ?? answer.requestIdentifier
                 try accept(place, holding, as: .verified, &book, into: &plan)
                 continue
             }

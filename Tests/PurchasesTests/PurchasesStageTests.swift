@@ -913,6 +913,60 @@ import TokenWire
         #expect(try bench.words() == ["a reported"])
     }
 
+    /// As after its group was set back: the answer says that Apple has the buy, not its restatement.
+    @Test(arguments: [ReportOutcome.Outcome.accepted, .rejected])
+    func `takes no earlier answer for that to a change`(outcome: ReportOutcome.Outcome) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settleAlone()
+        let isAccepted = outcome == .accepted
+        let answer = PurchaseAnswered(
+            requestIdentifier: isAccepted ? "report-1" : "report-0",
+            externalPurchaseID: TokenID("t"),
+            lineItemIDs: ["a"],
+            outcome: outcome,
+            errors: [],
+            verifiedLineItemIDs: isAccepted ? [] : ["a"],
+            verifiedRequestIdentifiers: isAccepted ? [] : ["report-1"],
+            settledAt: bench.clock.now
+        )
+        bench.append(.purchasesAnswered, key: anna.text) { answer.write(to: &$0) }
+        try bench.settleAlone()
+        #expect(try bench.words() == ["a reported"])
+        try bench.settle()
+        #expect(try bench.outcomes().map(\.requestIdentifier) == ["report-1", "report-2"])
+    }
+
+    @Test func `tells no change again that it reads again`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        for country in ["FRA", "ITA"] {
+            bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode(country) })
+        }
+        bench.sale(bench.change("a", anna, .retract))
+        try bench.settle()
+        #expect(bench.reports.count == 4)
+        bench.crash()
+        bench.cluster.setBack(
+            group: "\(PurchasesBench.prefix)purchases",
+            topic: Topic.purchasesReceived.name(prefix: PurchasesBench.prefix)
+        )
+        bench.launch()
+        try bench.settle()
+        #expect(bench.reports.count == 4)
+        #expect(bench.count(.received) == 8 && bench.count(.repeated) == 4)
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settle()
+        #expect(bench.reports.count == 5)
+        #expect(bench.apple.held("a")?.country == "FRA")
+    }
+
     @Test func `forgets what was not spoken of for 400 days`() throws {
         let bench = bench()
         let anna = bench.customer(1)
