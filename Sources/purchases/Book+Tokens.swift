@@ -9,14 +9,46 @@ extension Book {
         of customer: BookPlace,
         now: Timestamp
     ) throws(StoreFault) -> [CustomerToken] {
-        var found: [CustomerToken] = []
+        var found: [(token: CustomerToken, decodedAt: Timestamp)] = []
         for place in try places(ofTokensOf: customer, now: now) {
-            if let candidate = try token(place)?.candidate {
-                found.append(candidate)
+            if let token = try token(place), let candidate = token.candidate {
+                found.append((candidate, token.decodedAt))
             }
         }
-        return found
+        return Self.counted(found)
     }
+
+    /// Tokens with the offsets that they would have had in one topic.
+    ///
+    /// Offsets begin anew where `tokens.decoded` was made anew: a token that came later and lies lower
+    /// comes behind those before it, as for `dedupe`, which counts them as they come.
+    private static func counted(
+        _ found: [(token: CustomerToken, decodedAt: Timestamp)]
+    ) -> [CustomerToken] {
+        guard found.count > 1 else {
+            return found.map(\.token)
+        }
+        var last: (offset: Int64, decodedAt: Timestamp)?
+        var shift: Int64 = 0
+        return found.sorted {
+            ($0.decodedAt, $0.token.offset) < ($1.decodedAt, $1.token.offset)
+        }.map { token, decodedAt in
+            var token = token
+            if let last, token.offset + shift <= last.offset,
+                decodedAt - last.decodedAt > clockDifferenceMax
+            {
+                shift = last.offset + 1
+            }
+            token.offset += shift
+            if last.map({ $0.offset < token.offset }) ?? true {
+                last = (token.offset, decodedAt)
+            }
+            return token
+        }
+    }
+
+    /// Clocks of those that write to one topic differ by less, and no topic is made anew in less.
+    private static let clockDifferenceMax = Milliseconds.minutes(1)
 
     private mutating func places(
         ofTokensOf customer: BookPlace,

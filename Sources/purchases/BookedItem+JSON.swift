@@ -10,6 +10,8 @@ extension BookedItem {
         var touchedAt: Timestamp?
         var waitingSince: Timestamp?
         var flight: FlightFields?
+        var changeOffset: Int64?
+        var changeTime: Timestamp?
         try JSONScanner.scanObject(value.span) { (key, scanner) throws(WireFault) in
             switch key {
             case "standing": try scanner.fill(&standing)
@@ -22,6 +24,8 @@ extension BookedItem {
             case "revision": item.revision = try scanner.count()
             case "changeFirst": item.changeFirst = try scanner.integer()
             case "changeNext": item.changeNext = try scanner.integer()
+            case "changeOffset": try scanner.fill(&changeOffset)
+            case "changeTime": try scanner.fill(&changeTime)
             case "foldedTo": try scanner.fill(&item.foldedTo)
             case "wait": item.wait = try Wait(from: &scanner)
             case "waitingSince": try scanner.fill(&waitingSince)
@@ -44,6 +48,9 @@ extension BookedItem {
             item.sale = try Self.sale(of: event, key)
         }
         item.flight = try flight?.flight()
+        if let changeOffset, let changeTime {
+            item.lastChange = ChangePosition(offset: changeOffset, time: changeTime)
+        }
         self = item
     }
 
@@ -76,6 +83,8 @@ extension BookedItem {
                 writer.field("changeFirst", changeFirst)
                 writer.field("changeNext", changeNext)
             }
+            writer.field("changeOffset", lastChange?.offset)
+            writer.field("changeTime", lastChange?.time.milliseconds)
             writer.field("foldedTo", foldedTo)
             wait.write(&writer)
             writer.field("waitingSince", waitingSince.milliseconds)

@@ -65,6 +65,12 @@ struct BookedItem: Equatable {
         var isRetraction: Bool
     }
 
+    /// Where a restatement or retraction lies in `purchases.received`, and its time there.
+    struct ChangePosition: Equatable {
+        var offset: Int64
+        var time: Timestamp
+    }
+
     /// Before any sale.
     static let never = Timestamp(milliseconds: 0)
 
@@ -90,6 +96,8 @@ struct BookedItem: Equatable {
     /// Numbers of the restatements and retractions that wait: `changeFirst` to before `changeNext`.
     var changeFirst: Int64 = 1
     var changeNext: Int64 = 1
+    /// Of the restatement or retraction that was taken last; nil where an earlier version took it.
+    var lastChange: ChangePosition?
     /// Of a buy that waits for a rate: the changes before this number are in its content already.
     ///
     /// They stay until Apple has it: a refusal leaves the buy and its changes to a replay.
@@ -128,6 +136,26 @@ struct BookedItem: Equatable {
 
     /// A buy that waits may not be what it was: changes are known that are not in it.
     var isOutdated: Bool { standing == .pending && (foldedTo ?? changeFirst) < changeNext }
+
+    /// Takes note of a restatement or retraction that comes in.
+    ///
+    /// Where offsets began anew, what is younger than all that was taken is new.
+    ///
+    /// - Returns: false where it was taken before, and is read again.
+    mutating func takes(changeAt position: ChangePosition) -> Bool {
+        guard let last = lastChange else {
+            lastChange = position
+            return true
+        }
+        guard position.offset > last.offset || position.time > last.time else {
+            return false
+        }
+        lastChange = ChangePosition(
+            offset: position.offset,
+            time: max(position.time, last.time)
+        )
+        return true
+    }
 
     /// Its event in turn stands in a token's queue, or Apple's answer to it is waited for.
     var isQueuedOrSent: Bool {

@@ -18,6 +18,8 @@ extension BookedToken {
             case "tokenCreationDate": try scanner.fill(&creation)
             case "tokenExpirationDate": try scanner.fill(&expiration)
             case "offset": token.offset = try scanner.integer()
+            case "decodedAt":
+                token.decodedAt = Timestamp(milliseconds: try scanner.integer())
             case "hasCustomer": token.hasCustomer = try scanner.bool()
             case "refused": token.isRefused = try scanner.bool()
             case "wakesFrom": token.wakesFrom = try scanner.keyBytes()
@@ -48,6 +50,7 @@ extension BookedToken {
             writer.field("tokenCreationDate", token?.tokenCreationDate.milliseconds)
             writer.field("tokenExpirationDate", token?.tokenExpirationDate?.milliseconds)
             writer.field("offset", offset)
+            if decodedAt.milliseconds > 0 { writer.field("decodedAt", decodedAt.milliseconds) }
             if hasCustomer { writer.field("hasCustomer", true) }
             if isRefused { writer.field("refused", true) }
             writer.field("wakesFrom", key: wakesFrom)

@@ -6,6 +6,8 @@ struct BookedToken: Equatable {
     var token: ExternalPurchaseToken?
     /// The lowest in `tokens.decoded`.
     var offset: Int64 = 0
+    /// When it was written there; zero where an earlier version put the token.
+    var decodedAt = Timestamp(milliseconds: 0)
     var hasCustomer = false
     /// Apple does not know it.
     var isRefused = false

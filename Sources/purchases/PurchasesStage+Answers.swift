@@ -81,6 +81,9 @@ extension PurchasesStage {
             return .settled("unmatched")
         }
         let items = traffic.inFlight
+        guard try !isOutdated(answer, of: items, book) else {
+            return .settled("unmatched")
+        }
         traffic.inFlight = []
         try touch(place, &book, now: plan.now)
         if traffic.hasQueue {
@@ -97,6 +100,29 @@ extension PurchasesStage {
         }
         let made = plan.outputs.outputs.count - outputCount
         return made > 0 ? .forward(outputCount: made) : .settled("answered")
+    }
+
+    /// Whether an answer is the one to an earlier report of the same line items, read again: it says that
+    /// Apple has an item by the report that the change under way is to replace.
+    private func isOutdated(
+        _ answer: PurchaseAnswered,
+        of items: [BookPlace],
+        _ book: Book
+    ) throws(StoreFault) -> Bool {
+        for place in items {
+            guard let live = try book.item(place)?.live else {
+                continue
+            }
+            let holder =
+                switch answer.outcome {
+                case .accepted, .verified: answer.requestIdentifier
+                case .rejected: answer.holder(of: place.key.name)
+                }
+            if holder == live.requestIdentifier {
+                return true
+            }
+        }
+        return false
     }
 
     /// A token is kept as long as what is reported under it.
@@ -247,7 +273,8 @@ extension PurchasesStage {
         try keepParent(of: item, place, &book, now: now)
     }
 
-    /// What an item refers to is kept as long as the item, owed or not.
+    /// What an item refers to is kept as long as the item, owed or not; where its retraction waits for those
+    /// that refer to it, it is looked at again.
     func keepParent(
         of item: BookedItem,
         _ place: BookPlace,
@@ -255,9 +282,14 @@ extension PurchasesStage {
         now: Timestamp
     ) throws(StoreFault) {
         guard let parentPlace = parentPlace(of: item, place),
-            var parent = try book.item(parentPlace),
-            parent.touchedAt + BookDue.touchInterval < now
+            var parent = try book.item(parentPlace)
         else {
+            return
+        }
+        if parent.wait == .reference(parentPlace.key, until: nil) {
+            try book.wake(parentPlace)
+        }
+        guard parent.touchedAt + BookDue.touchInterval < now else {
             return
         }
         parent.touchedAt = now
@@ -286,5 +318,17 @@ extension PurchasesStage {
             record.countsArrivals = false
             book.put(record, at: place.at(key))
         }
+    }
+}
+
+extension PurchaseAnswered {
+    /// The report that Apple holds a line item of ``verifiedLineItemIDs`` by; nil for any other.
+    func holder(of lineItemID: String) -> String? {
+        guard let index = verifiedLineItemIDs.firstIndex(of: lineItemID),
+            verifiedRequestIdentifiers.indices.contains(index)
+        else {
+            return nil
+        }
+        return verifiedRequestIdentifiers[index]
     }
 }

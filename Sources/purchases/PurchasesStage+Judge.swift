@@ -108,6 +108,11 @@ extension PurchasesStage {
         try book.load(tokensOf: customers)
     }
 
+    private static func time(of record: RecordBatch.Record, now: Timestamp) -> Timestamp {
+        record.timestampMilliseconds >= 0
+            ? Timestamp(milliseconds: record.timestampMilliseconds) : now
+    }
+
     static func badRecord(_ message: String) -> Fault {
         Fault(code: "purchases.bad_record", message: message)
     }
@@ -137,6 +142,7 @@ extension PurchasesStage {
         }
         token.token = decoded.token
         token.offset = record.offset
+        token.decodedAt = Self.time(of: record, now: now)
         token.hasCustomer = decoded.customer != nil
         token.touchedAt = max(token.touchedAt, decoded.receivedAt)
         // Sales of the past may wait for it, or have been given up for want of it.
@@ -201,9 +207,7 @@ extension PurchasesStage {
         into plan: inout BatchPlan
     ) throws(StoreFault) -> Verdict {
         let now = plan.now
-        let recordTime =
-            record.timestampMilliseconds >= 0
-            ? Timestamp(milliseconds: record.timestampMilliseconds) : now
+        let recordTime = Self.time(of: record, now: now)
         let event: PurchaseEvent
         do throws(PurchaseFaults) {
             event = try PurchaseEvent.read(value, from: .topic, now: now)
@@ -245,7 +249,7 @@ extension PurchasesStage {
         case .buy, .refund:
             return try takeBase(event.normalized(appAppleID: app), booked, place, &book, &plan)
         case .restate, .retract:
-            return try takeChange(booked, place, &book, &plan)
+            return try takeChange(booked, at: recordTime, place, &book, &plan)
         }
     }
 
@@ -333,16 +337,19 @@ extension PurchasesStage {
                         + " lineItemId."
                 )
                 metrics.count(.deadLetter, fault.rule.rawValue, app: app)
+                var ledger = outcome(
+                    .rejected,
+                    item,
+                    place,
+                    event,
+                    sale.kind,
+                    reason: fault.code,
+                    plan
+                )
+                // What is under way is the line item of the first sale.
+                ledger.item = nil
                 append(
-                    outcome(
-                        .rejected,
-                        item,
-                        place,
-                        event,
-                        sale.kind,
-                        reason: fault.code,
-                        plan
-                    ),
+                    ledger,
                     place.key,
                     trace: event.trace,
                     to: &plan
@@ -375,12 +382,18 @@ extension PurchasesStage {
     /// A restatement or a retraction: it takes its place behind what is not settled.
     private func takeChange(
         _ event: BookedEvent,
+        at time: Timestamp,
         _ place: BookPlace,
         _ book: inout Book,
         _ plan: inout BatchPlan
     ) throws(StoreFault) -> Verdict {
         let now = plan.now
         var item = try book.item(place) ?? BookedItem(touchedAt: now)
+        let position = BookedItem.ChangePosition(offset: event.offset, time: time)
+        guard item.takes(changeAt: position) else {
+            metrics.count(.repeated, "repeat", app: place.key.lane.appAppleID)
+            return .settled("repeat")
+        }
         book.put(event, number: item.changeNext, of: place)
         item.changeNext += 1
         item.touchedAt = now

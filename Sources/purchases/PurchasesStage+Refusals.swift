@@ -69,12 +69,9 @@ extension PurchasesStage {
             }
             let id = place.key.name
             let isRetracted = item.flight?.isRetraction == true && refusal.isRetracted(id)
-            let verified = answer.verifiedLineItemIDs.firstIndex(of: id)
-            if isRetracted || verified != nil {
+            if isRetracted || answer.verifiedLineItemIDs.contains(id) {
                 var holding = answer
-                if let verified, answer.verifiedRequestIdentifiers.indices.contains(verified) {
-                    holding.requestIdentifier = answer.verifiedRequestIdentifiers[verified]
-                }
+                holding.requestIdentifier = answer.holder(of: id) ?? answer.requestIdentifier
                 try accept(place, holding, as: .verified, &book, into: &plan)
                 continue
             }
@@ -112,14 +109,13 @@ extension PurchasesStage {
             : refusal.named[place.key.name] != nil
                 || !refusal.isCulpritKnown && refusal.itemCount == 1
         // dedupe makes the token the primary once it has read that: it may be down for days.
-        let isPrimaryRefused = try isRefused(
-            refusal.answer.primaryExternalPurchaseID,
-            place,
-            &book
-        )
+        let primary = refusal.answer.primaryExternalPurchaseID
+        let isPrimaryRefused = try isRefused(primary, place, &book)
+        let isPrimaryExcluded = primary.map { item.excluded.contains($0) } ?? false
         if refusal.isPassing
             || refusal.isDuplicate
-                && (isPrimaryRefused || item.attempts < Self.disagreementCountMax)
+                && (isPrimaryRefused
+                    || !isPrimaryExcluded && item.attempts < Self.disagreementCountMax)
         {
             item.attempts += refusal.isDuplicate && !isPrimaryRefused ? 1 : 0
             item.flight = nil
@@ -130,7 +126,24 @@ extension PurchasesStage {
             )
             book.put(item, at: place)
         } else if refusal.isDuplicate, !isBound {
-            try exclude(refusal.token.key.tokenID, &item, place, &book, now: plan.now)
+            let token = refusal.token.key.tokenID
+            guard let primary, !isPrimaryExcluded, primary != token else {
+                return try exclude(token, &item, place, &book, now: plan.now)
+            }
+            // The customer shares the token with another one, whose token is the primary, or offsets of
+            // `tokens.decoded` began anew.
+            item.attempts = 0
+            item.flight = nil
+            item.wait(for: .now, now: plan.now)
+            try enact(
+                .queue(primary),
+                item,
+                place,
+                event,
+                hasTurn: true,
+                &book,
+                into: &plan
+            )
         } else if isBlamed {
             try blame(
                 errors,
@@ -246,6 +259,13 @@ extension PurchasesStage {
                 message:
                     "Apple was not asked (report.status_order): it has the token as a duplicate,"
                     + " which no sale may follow; see the runbook, A forged token was first."
+            )
+        }
+        if let primary = answer.primaryExternalPurchaseID {
+            return Fault(
+                code: PurchaseRule.rejected.code,
+                message: "Apple was not asked (\(answer.reason ?? "no reason")): the token that"
+                    + " Apple has the item or its buy under is a duplicate of \(primary.text)."
             )
         }
         guard answer.reason != Rejection.conflict.code || !errors.isEmpty else {

@@ -45,6 +45,21 @@ import TokenWire
         #expect(bench.reports == [["a"]])
     }
 
+    @Test func `refuses another sale under the name of one under way, without its line item`()
+        throws
+    {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settleAlone()
+        bench.sale(bench.buy("a", anna) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settle()
+        let outcomes = try bench.outcomes()
+        #expect(outcomes.map(\.outcome) == [.rejected, .reported])
+        #expect(outcomes.map { $0.item == nil } == [true, false])
+    }
+
     @Test func `waits a day for a token, then owes nothing, and is reopened for 30 days`() throws {
         let bench = bench()
         let anna = bench.customer(1)
@@ -829,21 +844,54 @@ import TokenWire
         #expect(bench.deadLetters().isEmpty)
     }
 
-    @Test func `takes another token where report stays with it that one is a duplicate`() throws {
+    /// A token that two customers share is a duplicate of a token that only one of them has.
+    private func benchOfShared(primary: TokenID) -> PurchasesBench {
         let bench = bench()
-        let anna = bench.customer(1)
-        bench.token("s", customer: anna)
-        bench.token("q", .acquisition, customer: anna)
+        bench.token("shared", customer: bench.customer(1))
         bench.rejection = { request, _ in
-            request.externalPurchaseID == TokenID("q")
-                ? nil
-                : PurchasesBench.Reply(reason: "report.is_duplicate", primary: TokenID("other"))
+            request.externalPurchaseID == TokenID("shared")
+                ? PurchasesBench.Reply(reason: "report.is_duplicate", primary: primary) : nil
         }
-        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.buy("a", bench.customer(1)))
+        return bench
+    }
+
+    @Test func `takes the primary that report names where report stays with it`() throws {
+        let bench = benchOfShared(primary: TokenID("primary"))
+        bench.token("primary", customer: bench.customer(2))
+        for _ in 0..<61 {
+            try bench.pass(.minutes(1))
+        }
+        #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("primary")])
+        bench.sale(bench.change("a", bench.customer(1), .restate) { $0.quantity = 2 })
+        try bench.settle()
+        #expect(try bench.words() == ["a reported", "a reported"])
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `takes another token where the primary that report names is none for it`() throws {
+        let bench = benchOfShared(primary: TokenID("primary"))
+        bench.token("q", .acquisition, customer: bench.customer(1))
+        bench.script = { request, ids in
+            request.externalPurchaseID == TokenID("primary")
+                ? [AppleError(code: 36, fieldName: "creationDate", lineItemID: ids.first)] : nil
+        }
         for _ in 0..<61 {
             try bench.pass(.minutes(1))
         }
         #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("q")])
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `waits for report where Apple does not know the primary that it names`() throws {
+        let bench = benchOfShared(primary: TokenID("forged"))
+        for _ in 0..<100 {
+            try bench.pass(.hours(1))
+        }
+        #expect(try bench.words() == [])
+        bench.rejection = { _, _ in nil }
+        try bench.pass(.minutes(2))
+        #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("shared")])
         #expect(bench.deadLetters().isEmpty)
     }
 
@@ -873,6 +921,60 @@ import TokenWire
         bench.append(.purchasesAnswered, key: anna.text, value: answer.value ?? [])
         try bench.settle()
         #expect(try bench.words() == ["a reported"])
+    }
+
+    /// As after its group was set back: the answer says that Apple has the buy, not its restatement.
+    @Test(arguments: [ReportOutcome.Outcome.accepted, .rejected])
+    func `takes no earlier answer for that to a change`(outcome: ReportOutcome.Outcome) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settleAlone()
+        let isAccepted = outcome == .accepted
+        let answer = PurchaseAnswered(
+            requestIdentifier: isAccepted ? "report-1" : "report-0",
+            externalPurchaseID: TokenID("t"),
+            lineItemIDs: ["a"],
+            outcome: outcome,
+            errors: [],
+            verifiedLineItemIDs: isAccepted ? [] : ["a"],
+            verifiedRequestIdentifiers: isAccepted ? [] : ["report-1"],
+            settledAt: bench.clock.now
+        )
+        bench.append(.purchasesAnswered, key: anna.text) { answer.write(to: &$0) }
+        try bench.settleAlone()
+        #expect(try bench.words() == ["a reported"])
+        try bench.settle()
+        #expect(try bench.outcomes().map(\.requestIdentifier) == ["report-1", "report-2"])
+    }
+
+    @Test func `tells no change again that it reads again`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        for country in ["FRA", "ITA"] {
+            bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode(country) })
+        }
+        bench.sale(bench.change("a", anna, .retract))
+        try bench.settle()
+        #expect(bench.reports.count == 4)
+        bench.crash()
+        bench.cluster.setBack(
+            group: "\(PurchasesBench.prefix)purchases",
+            topic: Topic.purchasesReceived.name(prefix: PurchasesBench.prefix)
+        )
+        bench.launch()
+        try bench.settle()
+        #expect(bench.reports.count == 4)
+        #expect(bench.count(.received) == 8 && bench.count(.repeated) == 4)
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settle()
+        #expect(bench.reports.count == 5)
+        #expect(bench.apple.held("a")?.country == "FRA")
     }
 
     @Test func `forgets what was not spoken of for 400 days`() throws {

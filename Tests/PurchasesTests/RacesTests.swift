@@ -133,6 +133,43 @@ import TokenDomain
         #expect(bench.apple.held("a")?.isRetracted == true)
     }
 
+    @Test func `is a retraction of a start that waits for a renewal, which is retracted itself`()
+        throws
+    {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        let first = PurchasesBench.start
+        func period(_ name: String, _ event: SubscriptionEvent, _ number: Int64) -> PurchaseEvent {
+            bench.buy(name, anna) { sale in
+                sale.subscriptionID = "s"
+                sale.subscriptionEvent = event
+                sale.subscriptionStartDate = first + .days(30 * number)
+                sale.subscriptionEndDate = first + .days(30 * (number + 1))
+            }
+        }
+        bench.token("t", customer: anna)
+        bench.sale(period("start", .start, 0))
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        try bench.settle()
+        bench.sale(bench.buy("other", anna))
+        try bench.settleAlone()
+        var renewal = period("renewal", .renewal, 1)
+        renewal.pricingCurrency = AlphaCode("ISK")
+        bench.sale(renewal)
+        try bench.settleAlone()
+        bench.sale(bench.change("start", anna, .retract))
+        try bench.settleAlone()
+        // The renewal is in the token's queue; when its turn comes there is no rate.
+        bench.rates.rates = .none
+        try bench.settle()
+        #expect(bench.apple.held("start")?.isRetracted == false)
+        bench.sale(bench.change("renewal", anna, .retract))
+        try bench.settle()
+        #expect(try bench.words().suffix(2) == ["renewal not_owed", "start reported"])
+        #expect(bench.apple.held("start")?.isRetracted == true)
+    }
+
     /// Refunds, their restatements and retractions, and restatements of the buy, told in a row: each is right
     /// after those before it, and none waits for an answer.
     @Test(arguments: 0..<200)

@@ -1,3 +1,4 @@
+import Simulation
 import Testing
 import TokenDomain
 
@@ -40,6 +41,54 @@ import TokenDomain
         bench.sale(bench.buy("b", anna))
         try bench.settle()
         #expect(try places(bench) == ["a": "old", "b": "new"])
+    }
+
+    /// As after partitions were added.
+    ///
+    /// The record of the first one is of this version or of an earlier one.
+    @Test(
+        arguments: [
+            (#","decodedAt":1767000000000"#, true), (#","decodedAt":1767000000000"#, false),
+            ("", true), ("", false),
+        ]
+    )
+    func `are in the order in which they came where offsets began anew`(
+        time: String,
+        isFirstKnown: Bool
+    ) throws {
+        let bench = PurchasesBench(partitionCount: 1)
+        let anna = bench.customer(1)
+        let creation = PurchasesBench.start + .days(-1)
+        let expiration = creation + .days(365)
+        if isFirstKnown {
+            bench.apple.issue(
+                "first",
+                type: KnownTokenType.services.rawValue,
+                from: creation.milliseconds,
+                until: expiration.milliseconds
+            )
+        }
+        let first =
+            #"{"appAppleId":1,"bundleId":"com.example.1","tokenType":"SERVICES","#
+            + #""tokenCreationDate":\#(creation.milliseconds),"#
+            + #""tokenExpirationDate":\#(expiration.milliseconds),"#
+            + #""offset":900000\#(time),"hasCustomer":true,"#
+            + #""touchedAt":\#(PurchasesBench.start.milliseconds)}"#
+        let key = BookKey.token(TokenID("first"), of: PurchaseKey(anna.text))
+        bench.cluster.append(
+            topic: Topic.purchasesState.name(prefix: PurchasesBench.prefix),
+            partition: 0,
+            key: key.bytes,
+            value: Array(first.utf8),
+            timestampMilliseconds: bench.clock.now.milliseconds
+        )
+        bench.launch()
+        bench.token("second", customer: anna)
+        bench.clock.now = bench.clock.now + .seconds(10)
+        bench.token("third", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(try places(bench) == ["a": isFirstKnown ? "first" : "second"])
     }
 
     @Test func `are found without a list where that would be too long`() throws {

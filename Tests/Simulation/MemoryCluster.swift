@@ -152,6 +152,14 @@ package final class MemoryCluster {
         return Int(Partitioner.partition(ofKey: key.span, partitionCount: Int32(count)))
     }
 
+    /// Has a group read a topic again from its beginning, as soon as it reads anew.
+    package func setBack(group: String, topic: String) {
+        for partition in 0..<partitionCount(of: topic) {
+            let place = TopicPartition(topic: topic, partition: Int32(partition))
+            groups[group]?.committed[place] = 0
+        }
+    }
+
     // MARK: Transactions
 
     /// Writes the outputs as an open transaction.

@@ -396,7 +396,7 @@ import TokenWire
                 outcome: environment == .sandbox ? .rejected : .reported,
                 externalPurchaseID: environment == .sandbox ? nil : Self.token,
                 requestIdentifier: nil,
-                reason: environment == .sandbox ? "purchases.conflict" : "accepted",
+                reason: environment == .sandbox ? "purchases.token_out_of_range" : "accepted",
                 errors: [],
                 item: nil,
                 receivedAt: now,
@@ -437,17 +437,20 @@ import TokenWire
     @Test func `keeps how a sale stands where a later change was refused`() {
         func outcome(
             _ type: PurchaseEvent.Kind,
-            _ outcome: PurchaseOutcome.Outcome
+            _ outcome: PurchaseOutcome.Outcome,
+            at time: Int64 = 1,
+            by identifier: String? = nil,
+            reason: String = "r"
         ) -> PurchaseOutcome {
-            let now = Timestamp(milliseconds: 1)
+            let now = Timestamp(milliseconds: time)
             return PurchaseOutcome(
                 lineItemID: "sale-1",
                 revision: 1,
                 type: type,
                 outcome: outcome,
                 externalPurchaseID: nil,
-                requestIdentifier: nil,
-                reason: "r",
+                requestIdentifier: identifier,
+                reason: reason,
                 errors: [],
                 item: nil,
                 receivedAt: now,
@@ -472,6 +475,17 @@ import TokenWire
                 outcome(.restate, .reported), nil
             ),
             ([outcome(.buy, .notOwed), outcome(.buy, .rejected)], outcome(.buy, .rejected), nil),
+            (
+                [outcome(.buy, .notOwed), outcome(.buy, .rejected, at: 2)],
+                outcome(.buy, .notOwed), .buy
+            ),
+            // The first one is held still.
+            ([outcome(.buy, .rejected, reason: "purchases.conflict")], nil, .buy),
+            // Apple has another one.
+            (
+                [outcome(.buy, .rejected, by: "i", reason: "purchases.conflict")],
+                outcome(.buy, .rejected, by: "i", reason: "purchases.conflict"), nil
+            ),
             ([outcome(.retract, .rejected)], nil, .retract),
         ]
         for (number, row) in rows.enumerated() {

@@ -49,15 +49,28 @@ struct TracedItem {
 
     /// Takes in the ledger's next record of it.
     ///
-    /// A refused restatement or retraction, or a second buy of other content, takes nothing back
-    /// that Apple has.
+    /// A refused restatement or retraction, or a second sale under the name, takes nothing back: neither from
+    /// what Apple has, nor from what is not owed or still held.
     mutating func settle(_ next: PurchaseOutcome) {
-        if next.outcome == .rejected, next.type.isChange || outcome?.outcome == .reported {
+        if next.outcome == .rejected, next.type.isChange || isOfSecondSale(next) {
             refusedChange = next
             return
         }
         outcome = next
         refusedChange = nil
+    }
+
+    /// Whether a refused buy or refund is another one than the sale that stands.
+    private func isOfSecondSale(_ refused: PurchaseOutcome) -> Bool {
+        // What conflicts with a sale of the book was never sent to Apple.
+        if refused.reason == PurchaseRule.conflict.code, refused.requestIdentifier == nil {
+            return true
+        }
+        return switch outcome?.outcome {
+        case .reported: true
+        case .notOwed: outcome?.receivedAt != refused.receivedAt
+        case .rejected, nil: false
+        }
     }
 
     /// A record that names none is one of production, as an event is.
