@@ -47,10 +47,8 @@ final class IngestLoop {
     private let isOpen: () -> Bool
     /// As it was told last.
     private var obstacle: Obstacle?
-    /// Monotonic milliseconds: when that was told first.
-    private var obstacleFrom: Int64 = 0
     /// Monotonic milliseconds: from then on a request is let in although nothing is stored.
-    private var probesFrom: Int64 = 0
+    private var probesFrom = Int64.min
     /// Those that Kafka does not let us write, by number among the targets.
     private var deniedTopics: Set<Int> = []
 
@@ -135,6 +133,7 @@ final class IngestLoop {
     func turn(waitingAtMost milliseconds: Int = 0) throws(LogFault) -> HTTPServer.Readable {
         let readable = server.run(waitingAtMost: milliseconds)
         let now = clocks.monotonic()
+        tellBroker()
         try admit(now: now)
         if sinkWatch.map(readable.contains) ?? true || now >= sinkIsLookedAtFrom {
             sinkIsLookedAtFrom = now + Self.waitMillisecondsMax
@@ -143,7 +142,6 @@ final class IngestLoop {
         for entry in waiting.takeExpired(now: now) {
             answer(entry, .notStored, now: now)
         }
-        tellBroker(now: now)
         for note in sink.takeNotes() where note.level <= 4 {
             log.limited(
                 .warning,
@@ -391,7 +389,7 @@ final class IngestLoop {
         health.setCondition("rights", names.isEmpty ? nil : sentence)
     }
 
-    private func tellBroker(now: Int64) {
+    private func tellBroker() {
         let current = currentObstacle
         switch current {
         case .brokerAway:
@@ -403,18 +401,7 @@ final class IngestLoop {
         if current != obstacle {
             tell(current, after: obstacle)
             obstacle = current
-            obstacleFrom = now
-        } else if current == .nothingStored, stopsAt == nil, hasProbedInVain {
-            // Cut off from a Kafka that others may reach. What waits says when it is over: it is
-            // stored, or its time ends.
-            health.setNotReady(because: "nothing was stored for 5 s")
         }
-    }
-
-    /// Whether requests were let in for so long while nothing was stored.
-    private var hasProbedInVain: Bool {
-        probesFrom - IngestLimits.probeIntervalMilliseconds
-            >= obstacleFrom + IngestLimits.readyStallMillisecondsMax
     }
 
     private func tell(_ current: Obstacle?, after before: Obstacle?) {

@@ -277,37 +277,6 @@ final class IngestBench {
         #expect(bench.health.ready.lines == ["ready: ok"])
     }
 
-    /// Goal: a door that is cut off from a healthy Kafka leaves the requests to the others.
-    @Test(arguments: [(limit - 1, true), (limit, false)])
-    func `is not ready once it let requests in for half a minute and none was stored`(
-        milliseconds: Int64,
-        isReady: Bool
-    ) throws {
-        let bench = try IngestBench()
-        bench.sink.isStalled = true
-        #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
-        // Without requests nothing says that none would be stored.
-        bench.advance(milliseconds: milliseconds)
-        try bench.loop.turn()
-        #expect(bench.health.ready.isGood)
-        #expect(try bench.answer("/v1/tokens", "{\"token\":\"b\"}").status == 202)
-        try bench.loop.turn()
-        #expect(bench.health.ready.isGood == isReady)
-        let sentence = "nothing was stored for 5 s"
-        #expect(bench.health.ready.lines.contains { $0.hasSuffix(sentence) })
-        bench.sink.isStalled = false
-        try bench.loop.turn()
-        #expect(bench.health.ready.isGood)
-        // Another stall has its own half minute.
-        bench.sink.isStalled = true
-        bench.advance(milliseconds: 1_000)
-        #expect(try bench.answer("/v1/tokens", "{\"token\":\"c\"}").status == 202)
-        try bench.loop.turn()
-        #expect(bench.health.ready.isGood)
-    }
-
-    private static let limit = IngestLimits.readyStallMillisecondsMax
-
     @Test(arguments: [false, true])
     func `says when the broker answers again, also where it stores nothing yet`(isStalled: Bool)
         throws
