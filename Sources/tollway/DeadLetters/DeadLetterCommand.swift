@@ -111,7 +111,6 @@ enum DeadLetterCommand {
             groups.add(deadLetter, in: batch, subject: subject)
             return true
         }
-        try scan.sayHeldBack()
         guard groups.count > 0 else {
             throw nothingMatched(scan)
         }
@@ -137,7 +136,6 @@ enum DeadLetterCommand {
             count += 1
             return true
         }
-        try scan.sayHeldBack()
         Console.write(invocation.output == .table ? "\(count)\n" : "{\"count\":\(count)}\n")
         return count > 0 ? .ok : .nothingMatched
     }
@@ -182,7 +180,6 @@ enum DeadLetterCommand {
                 return true
             }
         } while !isEnough && list.seenCount < limit
-        try scan.sayHeldBack()
         guard list.seenCount > 0 else {
             throw nothingMatched(scan)
         }
@@ -221,7 +218,6 @@ enum DeadLetterCommand {
             return count < countMax
         }
         Console.stream(page)
-        try scan.sayHeldBack()
         guard count > 0 else {
             throw nothingMatched(scan)
         }
@@ -361,7 +357,6 @@ enum DeadLetterCommand {
             body(deadLetter, batch, subject)
             return false
         }
-        try scan.sayHeldBack()
     }
 
     // MARK: - Shared

@@ -13,8 +13,6 @@ struct DeadLetterScan {
     var readsSubjects = false
     /// Fewer, where a plan names positions; nil: all partitions of the filter.
     var places: [TopicPartition: LogBrowser.Start]?
-    /// What the reading does not show.
-    private let transactions = OpenTransactions()
 
     private var prefix: String { configuration.topicPrefix }
 
@@ -22,17 +20,11 @@ struct DeadLetterScan {
     ///
     /// - Throws: exit 3 where none is.
     func stages() throws(CommandFailure) -> [Worker] {
-        let stages = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> [Worker] in
-            let names = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
-            let stages = filter.stages.filter {
-                names.contains(Topic.deadLetters($0).name(prefix: prefix))
-            }
-            let topics = stages.map { Topic.deadLetters($0) } + [.deadLetterReplays]
-            try transactions.note(
-                topics.map { $0.name(prefix: prefix) }.filter { names.contains($0) },
-                admin
-            )
-            return stages
+        let names = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Set<String> in
+            Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
+        }
+        let stages = filter.stages.filter {
+            names.contains(Topic.deadLetters($0).name(prefix: prefix))
         }
         guard !stages.isEmpty else {
             throw CommandFailure(
@@ -162,16 +154,6 @@ struct DeadLetterScan {
                 }
             }
             return true
-        }
-    }
-
-    /// Says what ``run(settled:progress:_:)`` did not show because of open transactions.
-    func sayHeldBack() throws(CommandFailure) {
-        try KafkaQuestion.ask(configuration) { admin throws(LogFault) in
-            try transactions.look(admin)
-        }
-        if let sentence = transactions.sentence {
-            Console.say(sentence)
         }
     }
 

@@ -153,7 +153,6 @@ struct ReplayPlanner {
             candidates.append(candidate)
             return true
         }
-        try scan.sayHeldBack()
         return candidates
     }
 

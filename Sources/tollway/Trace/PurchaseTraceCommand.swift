@@ -93,12 +93,6 @@ enum PurchaseTraceCommand {
 }
 
 extension PurchaseSearch: Trace {
-    static let sources: [Topic] = [
-        .purchasesReceived, .purchasesAnswered, .purchasesOutcomes, .purchasesState,
-        .reportsRequested, .reportsOutcomes, .reportState, .deadLetters(.purchases),
-        .deadLetterReplays,
-    ]
-
     var subject: String {
         PlainText.printable(lineItemID, characterCountMax: 130)
             + (isOfOneCustomer ? " under that customer" : "")

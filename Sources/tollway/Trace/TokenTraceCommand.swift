@@ -36,12 +36,6 @@ enum TokenTraceCommand {
 }
 
 extension TraceSearch: Trace {
-    static let sources: [Topic] =
-        [
-            .tokensReceived, .tokensDecoded, .tokensDistinct, .notificationsVerified,
-            .reportsRequested, .reportsOutcomes, .reportState, .deadLetterReplays,
-        ] + Worker.allCases.map { .deadLetters($0) }
-
     var subject: String { PlainText.printable(id.text, characterCountMax: 100) }
     var isUnknown: Bool { events.isEmpty && account == nil }
 

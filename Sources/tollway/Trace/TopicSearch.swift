@@ -11,8 +11,6 @@ struct TopicSearch {
     /// How many partitions each topic has, by full name.
     let partitionCounts: [String: Int]
     private var reader: TopicReader
-    /// What the search does not show.
-    let transactions = OpenTransactions()
 
     init(_ configuration: Configuration, partitionCounts: [String: Int], isEmbedded: Bool) {
         self.isEmbedded = isEmbedded
@@ -36,10 +34,6 @@ struct TopicSearch {
 
     /// What this Kafka cannot answer.
     var notes: [String] {
-        [transactions.sentence].compactMap { $0 } + embeddedNotes
-    }
-
-    private var embeddedNotes: [String] {
         isEmbedded
             ? [
                 "the embedded broker keeps the newest 5 MiB of a partition, and nothing beyond its"

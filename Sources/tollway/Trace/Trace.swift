@@ -2,7 +2,6 @@ internal import Foundation
 internal import Kafka
 internal import StageRuntime
 internal import Telemetry
-internal import TokenDomain
 
 /// A search through the topics for all that is known of one token or sale.
 protocol Trace {
@@ -13,9 +12,6 @@ protocol Trace {
     /// What was not looked at, and why.
     var notes: [String] { get }
     var readCount: Int { get }
-    var topics: TopicSearch { get }
-    /// What may be read.
-    static var sources: [Topic] { get }
     /// Whether no record of it was found.
     var isUnknown: Bool { get }
     /// For a person: what it is, the events, and what is owed now.
@@ -35,17 +31,11 @@ extension Trace {
         _ configuration: Configuration
     ) throws(CommandFailure) -> ExitCode {
         let startedAt = Date()
-        var search = self
-        try KafkaQuestion.ask(configuration) { admin throws(LogFault) in
-            let names = Self.sources.map { search.topics.name($0) }
-            try search.topics.transactions.note(
-                names.filter { search.topics.partitionCounts[$0] != nil },
-                admin
-            )
-            try search.run()
-            try search.topics.transactions.look(admin)
+        do throws(LogFault) {
+            try run()
+        } catch {
+            throw KafkaQuestion.failure(error, configuration)
         }
-        self = search
         let seconds = Date().timeIntervalSince(startedAt)
         guard !isUnknown else {
             throw CommandFailure(
