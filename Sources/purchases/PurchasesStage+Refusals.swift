@@ -131,8 +131,9 @@ extension PurchasesStage {
                 return try exclude(token, &item, place, &book, now: plan.now)
             }
             // The customer shares the token with another one, whose token is the primary, or offsets of
-            // `tokens.decoded` began anew.
-            item.attempts = 0
+            // `tokens.decoded` began anew. Where that one is a duplicate too, the next is taken at once; the
+            // token is chosen no more, so that an item never goes in a circle.
+            item.excluded.append(token)
             item.flight = nil
             item.wait(for: .now, now: plan.now)
             try enact(
@@ -162,6 +163,11 @@ extension PurchasesStage {
             item.goesAlone =
                 item.goesAlone || !(refusal.isTokenUnknown || refusal.isCulpritKnown)
             item.wait(for: .now, now: plan.now)
+            if refusal.isTokenUnknown {
+                // One that report named may have been the unknown one: those before it fit again.
+                item.excluded = []
+                item.attempts = 0
+            }
             guard refusal.isTokenUnknown else {
                 // Back to its queue at once: what it refers to is not retracted before it was sent.
                 let token = refusal.token.key.tokenID

@@ -883,6 +883,32 @@ import TokenWire
         #expect(bench.deadLetters().isEmpty)
     }
 
+    @Test(arguments: [["p", "q"], ["p", "shared"], ["shared"]])
+    func `goes in no circle of tokens that report names`(primaries: [String]) throws {
+        let bench = benchOfShared(primary: TokenID("p"))
+        bench.token("p", customer: bench.customer(2))
+        bench.token("q", customer: bench.customer(3))
+        let names = ["shared"] + primaries
+        bench.rejection = { request, _ in
+            let token = request.externalPurchaseID.text
+            let next = names.firstIndex(of: token).flatMap { names[($0 + 1)...].first }
+            return next.map {
+                PurchasesBench.Reply(reason: "report.is_duplicate", primary: TokenID($0))
+            }
+        }
+        for _ in 0..<62 {
+            try bench.pass(.minutes(1))
+        }
+        for _ in 0..<50 {
+            try bench.pass(.hours(1))
+        }
+        if primaries.last == "shared" {
+            #expect(bench.deadLetters().count == 1)
+        } else {
+            #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("q")])
+        }
+    }
+
     @Test func `waits for report where Apple does not know the primary that it names`() throws {
         let bench = benchOfShared(primary: TokenID("forged"))
         for _ in 0..<100 {
