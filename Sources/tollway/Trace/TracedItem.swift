@@ -42,6 +42,8 @@ struct TracedItem {
     private(set) var outcome: PurchaseOutcome?
     /// A change after it that was refused; nil where another one was settled since.
     private(set) var refusedChange: PurchaseOutcome?
+    /// When the sale came in that the last row of no change was of.
+    private(set) var saleReceivedAt: Timestamp?
     /// Where it stands in the worker's book; nil where that was forgotten.
     var standing: BookStanding?
     var receivedCount = 0
@@ -58,6 +60,9 @@ struct TracedItem {
         }
         outcome = next
         refusedChange = nil
+        if !next.type.isChange {
+            saleReceivedAt = next.receivedAt
+        }
     }
 
     /// Whether a refused buy or refund is another one than the sale that stands.
@@ -68,7 +73,11 @@ struct TracedItem {
         }
         return switch outcome?.outcome {
         case .reported: true
-        case .notOwed: outcome?.receivedAt != refused.receivedAt
+        // The last row may be of a change, which came at another time than its sale; what has an
+        // identifier was sent to Apple, as is owed since.
+        case .notOwed:
+            refused.requestIdentifier == nil && refused.receivedAt != outcome?.receivedAt
+                && refused.receivedAt != saleReceivedAt
         case .rejected, nil: false
         }
     }
