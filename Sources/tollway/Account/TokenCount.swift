@@ -18,7 +18,7 @@ struct TokenCount {
     /// By app; 0 is what no app can be read of.
     private(set) var lines: [Int64: AccountLine] = [:]
     /// What dead letters say of where they came from, by stage: no token was taken there.
-    private var refused: [Worker: Set<RecordPlace>] = [:]
+    private var refused: [Worker: [RecordPlace: Int64]] = [:]
 
     /// Tokens that fit into memory at once: some 100 MB.
     private static let sliceRecordCountMax: Int64 = 1_000_000
@@ -130,9 +130,12 @@ struct TokenCount {
             guard worker != .report || subject.status == nil else {
                 return
             }
-            book.refused[worker, default: []].insert(
-                RecordPlace(origin: deadLetter, in: batch.arena.span)
+            let place = RecordPlace(origin: deadLetter, in: batch.arena.span)
+            let failedAt = max(
+                book.refused[worker]?[place] ?? .min,
+                record.timestampMilliseconds
             )
+            book.refused[worker, default: [:]][place] = failedAt
             guard book.window.contains(time) else {
                 return
             }
@@ -250,7 +253,11 @@ struct TokenCount {
     // MARK: Reading
 
     private func isRefused(_ record: RecordBatch.Record, by worker: Worker) -> Bool {
-        refused[worker]?.contains(RecordPlace(record)) ?? false
+        // A younger one lies in a topic that was made anew.
+        guard let failedAt = refused[worker]?[RecordPlace(record)] else {
+            return false
+        }
+        return record.timestampMilliseconds <= failedAt + AccountWindow.margin.count
     }
 
     private static func isReplayed(_ record: RecordBatch.Record, _ batch: RecordBatch) -> Bool {
