@@ -25,7 +25,7 @@ package final class Log: Sendable {
     /// How long ``limited(_:_:per:_:)`` keeps a message back after it was written.
     package static let repeatIntervalMilliseconds: Int64 = 60_000
     /// How many subjects ``limited(_:_:per:_:)`` tells apart at once; those beyond share one line.
-    package static let subjectCountMax = 1_000
+    package static let subjectCountMax = 100
 
     /// What is written at most once in an interval.
     private struct RepeatKey: Hashable {
