@@ -219,7 +219,8 @@ let package = Package(
                 "CommandFailure.swift", "ExitCode.swift", "InputFile.swift",
                 "PropertyListReader.swift", "DeadLetters/DeadLetterAction.swift",
                 "DeadLetters/DeadLetterPosition.swift", "DeadLetters/MergePatch.swift",
-                "DeadLetters/PositionSet.swift", "DeadLetters/ReplayPlanFile.swift",
+                "DeadLetters/InstantText.swift", "DeadLetters/PositionSet.swift",
+                "DeadLetters/ReplayPlanFile.swift",
             ]
         ),
 

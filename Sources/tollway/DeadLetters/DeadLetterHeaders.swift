@@ -63,24 +63,6 @@ struct DeadLetterHeaders {
     }
 }
 
-/// Whole numbers in plain digits, read from bytes.
-enum DecimalText {
-    /// Nil for anything but 1 to 18 digits.
-    static func read(_ text: Span<UInt8>) -> Int64? {
-        guard (1...18).contains(text.count) else {
-            return nil
-        }
-        var value: Int64 = 0
-        for index in text.indices {
-            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(text[index]) else {
-                return nil
-            }
-            value = value * 10 + Int64(text[index] - UInt8(ascii: "0"))
-        }
-        return value
-    }
-}
-
 extension Span<UInt8> {
     func isEqual(to bytes: [UInt8]) -> Bool {
         guard count == bytes.count else {

@@ -1,4 +1,3 @@
-internal import StageRuntime
 internal import TokenDomain
 
 /// Points in time as headers and operators write them.
@@ -38,21 +37,6 @@ enum InstantText {
         return ((day * 24 + hour) * 60 + minute - offset) * 60_000 + second * 1_000 + fraction
     }
 
-    /// Reads what an operator types: RFC 3339, a day in UTC, or a span before `now`.
-    static func read(_ text: String, now: Timestamp) -> Timestamp? {
-        let bytes = Array(text.utf8)
-        if let time = read(bytes.span) {
-            return Timestamp(milliseconds: time)
-        }
-        if bytes.count == 10, let day = day(bytes.span) {
-            return Timestamp(milliseconds: day * 86_400_000)
-        }
-        if text.hasSuffix("d"), let days = Int64(text.dropLast()), (0...400).contains(days) {
-            return now + -.days(days)
-        }
-        return DurationText.read(text).map { now + -$0 }
-    }
-
     /// Minutes east of Greenwich; the text ends behind them.
     private static func offset(_ text: Span<UInt8>, _ position: Int) -> Int64? {
         guard position < text.count else {
@@ -75,7 +59,7 @@ enum InstantText {
     }
 
     /// Days since 1970 of the date that the text begins with.
-    private static func day(_ text: Span<UInt8>) -> Int64? {
+    static func day(_ text: Span<UInt8>) -> Int64? {
         guard text[4] == UInt8(ascii: "-"), text[7] == UInt8(ascii: "-"),
             let year = number(text, 0, 4), let month = number(text, 5, 2),
             let day = number(text, 8, 2), (1...12).contains(month), day >= 1
@@ -107,5 +91,23 @@ enum AgeText {
     /// `3h ago`, `in 2d`.
     static func relative(_ time: Timestamp, now: Timestamp) -> String {
         time <= now ? "\(of(now - time)) ago" : "in \(of(time - now))"
+    }
+}
+
+/// Whole numbers in plain digits, read from bytes.
+enum DecimalText {
+    /// Nil for anything but 1 to 18 digits.
+    static func read(_ text: Span<UInt8>) -> Int64? {
+        guard (1...18).contains(text.count) else {
+            return nil
+        }
+        var value: Int64 = 0
+        for index in text.indices {
+            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(text[index]) else {
+                return nil
+            }
+            value = value * 10 + Int64(text[index] - UInt8(ascii: "0"))
+        }
+        return value
     }
 }

@@ -1,0 +1,19 @@
+internal import StageRuntime
+internal import TokenDomain
+
+extension InstantText {
+    /// Reads what an operator types: RFC 3339, a day in UTC, or a span before `now`.
+    static func read(_ text: String, now: Timestamp) -> Timestamp? {
+        let bytes = Array(text.utf8)
+        if let time = read(bytes.span) {
+            return Timestamp(milliseconds: time)
+        }
+        if bytes.count == 10, let day = day(bytes.span) {
+            return Timestamp(milliseconds: day * 86_400_000)
+        }
+        if text.hasSuffix("d"), let days = Int64(text.dropLast()), (0...400).contains(days) {
+            return now + -.days(days)
+        }
+        return DurationText.read(text).map { now + -$0 }
+    }
+}
