@@ -108,11 +108,6 @@ extension PurchasesStage {
         try book.load(tokensOf: customers)
     }
 
-    private static func time(of record: RecordBatch.Record, now: Timestamp) -> Timestamp {
-        record.timestampMilliseconds >= 0
-            ? Timestamp(milliseconds: record.timestampMilliseconds) : now
-    }
-
     static func badRecord(_ message: String) -> Fault {
         Fault(code: "purchases.bad_record", message: message)
     }
@@ -142,7 +137,7 @@ extension PurchasesStage {
         }
         token.token = decoded.token
         token.offset = record.offset
-        token.decodedAt = Self.time(of: record, now: now)
+        token.decodedAt = record.time ?? now
         token.hasCustomer = decoded.customer != nil
         token.touchedAt = max(token.touchedAt, decoded.receivedAt)
         // Sales of the past may wait for it, or have been given up for want of it.
@@ -207,7 +202,7 @@ extension PurchasesStage {
         into plan: inout BatchPlan
     ) throws(StoreFault) -> Verdict {
         let now = plan.now
-        let recordTime = Self.time(of: record, now: now)
+        let recordTime = record.time ?? now
         let event: PurchaseEvent
         do throws(PurchaseFaults) {
             event = try PurchaseEvent.read(value, from: .topic, now: now)

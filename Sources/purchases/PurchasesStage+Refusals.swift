@@ -134,17 +134,7 @@ extension PurchasesStage {
             // `tokens.decoded` began anew. Where that one is a duplicate too, the next is taken at once; the
             // token is chosen no more, so that an item never goes in a circle.
             item.excluded.append(token)
-            item.flight = nil
-            item.wait(for: .now, now: plan.now)
-            try enact(
-                .queue(primary),
-                item,
-                place,
-                event,
-                hasTurn: true,
-                &book,
-                into: &plan
-            )
+            try queueAgain(&item, under: primary, place, event, &book, into: &plan)
         } else if isBlamed {
             try blame(
                 errors,
@@ -159,30 +149,33 @@ extension PurchasesStage {
         } else {
             // It goes again: under the next token, without the refused item, or alone where Apple
             // does not say which one that was.
-            item.flight = nil
             item.goesAlone =
                 item.goesAlone || !(refusal.isTokenUnknown || refusal.isCulpritKnown)
-            item.wait(for: .now, now: plan.now)
-            if refusal.isTokenUnknown {
-                // One that report named may have been the unknown one: those before it fit again.
-                item.excluded = []
-                item.attempts = 0
-            }
             guard refusal.isTokenUnknown else {
                 // Back to its queue at once: what it refers to is not retracted before it was sent.
                 let token = refusal.token.key.tokenID
-                return try enact(
-                    .queue(token),
-                    item,
-                    place,
-                    event,
-                    hasTurn: true,
-                    &book,
-                    into: &plan
-                )
+                return try queueAgain(&item, under: token, place, event, &book, into: &plan)
             }
+            item.flight = nil
+            item.wait(for: .now, now: plan.now)
+            // One that report named may have been the unknown one: those before it fit again.
+            item.excluded = []
+            item.attempts = 0
             book.put(item, at: place)
         }
+    }
+
+    private func queueAgain(
+        _ item: inout BookedItem,
+        under token: TokenID,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        item.flight = nil
+        item.wait(for: .now, now: plan.now)
+        try enact(.queue(token), item, place, event, hasTurn: true, &book, into: &plan)
     }
 
     /// A token is none for this item: the next one that fits.

@@ -133,9 +133,7 @@ struct Absorber {
             )
             absorption = account.absorb(notice, origin: origin, now: now, policy: policy)
         case .request(let request, let parts):
-            let time =
-                record.timestampMilliseconds >= 0
-                ? Timestamp(milliseconds: record.timestampMilliseconds) : nil
+            let time = record.time
             (place, account) = open(request.externalPurchaseID, record, accounts, time ?? now)
             absorption = account.absorb(
                 request,
