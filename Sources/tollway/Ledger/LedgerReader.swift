@@ -29,9 +29,12 @@ struct LedgerReader {
     /// Shows every report's record, in the order of each partition; first of all how many records there
     /// are at most.
     ///
+    /// For those of a token its partition alone is read.
+    ///
     /// - Throws: exit 3 where there is no ledger, 6 without Kafka, 75 where a transaction in it does
     ///   not end, and what `body` throws.
     mutating func reports(
+        of token: TokenID? = nil,
         begins: (_ recordCount: Int64) -> Void = { _ in },
         isWanted: (Span<UInt8>) -> Bool = { _ in true },
         _ body: (ReportOutcome, LedgerPlace) throws(CommandFailure) -> Bool
@@ -41,7 +44,7 @@ struct LedgerReader {
         let knownEnds = reportEnds
         var ends: [Int32: Int64] = [:]
         var unreadable = 0
-        try scan(name, "reports of the ledger", begins: begins) {
+        try scan(name, "reports of the ledger", of: token, begins: begins) {
             (value, place) throws(CommandFailure) in
             ends[place.partition] = place.offset + 1
             if let knownEnds, place.offset >= knownEnds[place.partition] ?? 0 {
@@ -61,7 +64,7 @@ struct LedgerReader {
                 selection.matches(
                     app: outcome.appAppleID,
                     outcome.externalPurchaseID.environment
-                )
+                ), token == nil || token == outcome.externalPurchaseID
             else {
                 return true
             }
@@ -180,12 +183,20 @@ struct LedgerReader {
     private func scan(
         _ topic: String,
         _ what: String,
+        of token: TokenID? = nil,
         begins: (Int64) -> Void = { _ in },
         _ body: (Span<UInt8>, LedgerPlace) throws(CommandFailure) -> Bool
     ) throws(CommandFailure) {
         let start: LogBrowser.Start =
             selection.readsFrom.map { .timestamp(max(0, $0.milliseconds)) } ?? .earliest
-        let places = try TopicScan.places(of: topic, from: start, configuration)
+        var places = try TopicScan.places(of: topic, from: start, configuration)
+        if let token {
+            let own = TopicReader.partition(
+                ofKey: Array(token.text.utf8),
+                partitionCount: places.count
+            )
+            places = places.filter { $0.key.partition == own }
+        }
         let progress = ScanProgress(what)
         try TopicScan(
             configuration: configuration,

@@ -72,61 +72,21 @@ enum ReportShowCommand {
         _ configuration: Configuration
     ) throws(CommandFailure) -> [AppleReports.Claim] {
         var claims: [AppleReports.Claim] = []
-        if let token {
-            return try Self.claims(of: identifier, under: token, configuration)
-        }
         // Either case of its letters may stand there.
         let needles = [identifier, identifier.uppercased()].map { ByteNeedle(Array($0.utf8)) }
         var reader = LedgerReader(configuration, LedgerSelection())
-        try reader.reports(isWanted: { value in
-            for needle in needles where needle.isIn(value) {
-                return true
+        try reader.reports(
+            of: token,
+            isWanted: { value in
+                for needle in needles where needle.isIn(value) {
+                    return true
+                }
+                // Of one token all may be read.
+                return token != nil
             }
-            return false
-        }) { (outcome, place) throws(CommandFailure) in
+        ) { (outcome, place) throws(CommandFailure) in
             if outcome.requestIdentifier.lowercased() == identifier {
                 claims.append(AppleReports.Claim(outcome: outcome, position: place.text))
-            }
-            return true
-        }
-        return claims
-    }
-
-    /// The same in the one partition of a token.
-    private static func claims(
-        of identifier: String,
-        under token: TokenID,
-        _ configuration: Configuration
-    ) throws(CommandFailure) -> [AppleReports.Claim] {
-        let topic = Topic.reportsOutcomes.name(prefix: configuration.topicPrefix)
-        let key = Array(token.text.utf8)
-        let places = try TopicScan.places(of: topic, from: .earliest, configuration)
-        let partition = TopicReader.partition(ofKey: key, partitionCount: places.count)
-        var claims: [AppleReports.Claim] = []
-        try TopicScan(
-            configuration: configuration,
-            topics: [topic],
-            isToHighWatermark: true,
-            readAheadKilobytes: TopicScan.largeReadAheadKilobytes
-        ).run(
-            from: places.filter { $0.key.partition == partition },
-            progress: ScanProgress("reports of the ledger")
-        ) { batch throws(CommandFailure) in
-            for record in batch.records where !record.key.isAbsent && !record.value.isAbsent {
-                guard batch.arena.span.extracting(record.key.indices).isEqual(to: key) else {
-                    continue
-                }
-                do throws(WireFault) {
-                    let value = batch.arena.span.extracting(record.value.indices)
-                    let outcome = try ReportOutcome(reading: value)
-                    if outcome.requestIdentifier.lowercased() == identifier {
-                        let place = "\(topic)/\(record.partition)/\(record.offset)"
-                        claims.append(AppleReports.Claim(outcome: outcome, position: place))
-                    }
-                } catch {
-                    // None of ours: ledger export counts such records.
-                    continue
-                }
             }
             return true
         }
