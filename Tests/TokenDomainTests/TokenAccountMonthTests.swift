@@ -69,6 +69,12 @@ private typealias Fixtures = ReportFixtures
             return absorption
         }
 
+        /// Apple asks again.
+        mutating func hearUnreported() {
+            let notice = Fixtures.notice("UNREPORTED", uuid: "u", at: now)
+            _ = account.absorb(notice, origin: Fixtures.origin(1, 2), now: now, policy: policy)
+        }
+
         mutating func remind(_ uuid: String) -> Absorption {
             defer { accept() }
             return hearReminder(uuid)
@@ -175,13 +181,7 @@ private typealias Fixtures = ReportFixtures
         var token = Token(createdAt: createdAt, expiresAt: createdAt + .days(365))
         expect(token.hearReminder("r"), .owed)
         token.now = token.now + .days(days)
-        let unreported = Fixtures.notice("UNREPORTED", uuid: "u", at: token.now)
-        _ = token.account.absorb(
-            unreported,
-            origin: Fixtures.origin(1, 2),
-            now: token.now,
-            policy: Self.policy
-        )
+        token.hearUnreported()
         #expect(token.account.current?.deadline == token.now)
         token.isLate = true
         token.accept()
@@ -210,13 +210,7 @@ private typealias Fixtures = ReportFixtures
         expect(token.hearReminder("r"), .owed)
         #expect(token.account.current?.reason == .reminder)
         token.now = Self.january.start + .days(unreported)
-        let unreported = Fixtures.notice("UNREPORTED", uuid: "u", at: token.now)
-        _ = token.account.absorb(
-            unreported,
-            origin: Fixtures.origin(1, 2),
-            now: token.now,
-            policy: Self.policy
-        )
+        token.hearUnreported()
         #expect(token.account.current?.deadline == token.now)
         let acceptedAt = Self.january.start + .days(accepted)
         let late = token.account.hear(.accepted, at: acceptedAt).compactMap { effect in

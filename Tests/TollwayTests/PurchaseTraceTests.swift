@@ -145,20 +145,35 @@ import TokenWire
             settledAt: now + .seconds(3)
         )
         try world.write(.purchasesAnswered, key: key) { answer.write(to: &$0) }
-        let settled = PurchaseOutcome(
-            lineItemID: "sale-1",
-            revision: 1,
-            type: .buy,
-            outcome: .reported,
-            externalPurchaseID: Self.token,
-            requestIdentifier: Self.identifier,
-            reason: "accepted",
-            errors: [],
+        let settled = Self.reported(
             item: #"{"lineItemId":"sale-1"}"#,
             receivedAt: now,
             settledAt: now + .seconds(4)
         )
         try world.write(.purchasesOutcomes, key: key) { settled.write(to: &$0) }
+    }
+
+    /// The row of the ledger for what Apple has.
+    private static func reported(
+        _ type: PurchaseEvent.Kind = .buy,
+        revision: Int = 1,
+        item: String? = nil,
+        receivedAt: Timestamp,
+        settledAt: Timestamp
+    ) -> PurchaseOutcome {
+        PurchaseOutcome(
+            lineItemID: "sale-1",
+            revision: revision,
+            type: type,
+            outcome: .reported,
+            externalPurchaseID: token,
+            requestIdentifier: identifier,
+            reason: "accepted",
+            errors: [],
+            item: item,
+            receivedAt: receivedAt,
+            settledAt: settledAt
+        )
     }
 
     @Test(arguments: [[], ["--customer", customer.text]])
@@ -207,19 +222,7 @@ import TokenWire
             )
         )
         #expect(search.reportsFrom == nil)
-        let settled = PurchaseOutcome(
-            lineItemID: "sale-1",
-            revision: 1,
-            type: .buy,
-            outcome: .reported,
-            externalPurchaseID: Self.token,
-            requestIdentifier: Self.identifier,
-            reason: "accepted",
-            errors: [],
-            item: nil,
-            receivedAt: received,
-            settledAt: received + .hours(1)
-        )
+        let settled = Self.reported(receivedAt: received, settledAt: received + .hours(1))
         var value: [UInt8] = []
         settled.write(to: &value)
         search.readOutcomes([
@@ -303,16 +306,9 @@ import TokenWire
         let world = try World()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         try tell(world, at: now)
-        let retracted = PurchaseOutcome(
-            lineItemID: "sale-1",
+        let retracted = Self.reported(
+            .retract,
             revision: 2,
-            type: .retract,
-            outcome: .reported,
-            externalPurchaseID: Self.token,
-            requestIdentifier: Self.identifier,
-            reason: "accepted",
-            errors: [],
-            item: nil,
             receivedAt: now,
             settledAt: now + .seconds(9)
         )

@@ -13,6 +13,7 @@ private final class CountWorld {
     private static let replayHeader = "tollway.dlq.replay_id"
 
     let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000) - 60_000)
+    private var records: AccountRecords { AccountRecords(now: now) }
     private let topics = AccountEnds.topics + [.dedupeState, .reportState]
     private let broker: MockBroker
     private let producer: KafkaProducer
@@ -85,36 +86,7 @@ private final class CountWorld {
     }
 
     func received(_ id: String) throws {
-        let json =
-            #"{"appAppleId":1,"bundleId":"b","externalPurchaseId":"\#(id)","#
-            + #""tokenCreationDate":\#(now.milliseconds)}"#
-        var text: [UInt8] = []
-        Base64URL.encode(json.utf8.span, to: &text)
-        let value = TokenReceived(
-            token: String(decoding: text, as: UTF8.self),
-            customer: nil,
-            receivedAt: now,
-            source: .app,
-            bundleID: nil,
-            requestID: "r"
-        )
-        try write(.tokensReceived, key: id, value.write)
-    }
-
-    private func decodedValue(_ id: String) -> TokenDecoded {
-        TokenDecoded(
-            token: ExternalPurchaseToken(
-                externalPurchaseID: TokenID(id),
-                appAppleID: 1,
-                bundleID: "b",
-                tokenType: nil,
-                tokenCreationDate: now,
-                tokenExpirationDate: nil
-            ),
-            customer: nil,
-            receivedAt: now,
-            text: "x"
-        )
+        try write(.tokensReceived, key: id, records.received(id).write)
     }
 
     func decoded(_ id: String, isReplayed: Bool = false) throws {
@@ -122,21 +94,7 @@ private final class CountWorld {
             .tokensDecoded,
             key: id,
             headers: replayed(isReplayed),
-            decodedValue(id).write
-        )
-    }
-
-    private func distinctValue(_ id: String) -> TokenDistinct {
-        TokenDistinct(
-            externalPurchaseID: TokenID(id),
-            appAppleID: 1,
-            bundleID: "b",
-            tokenType: nil,
-            tokenCreationDate: now,
-            tokenExpirationDate: nil,
-            customer: nil,
-            receivedAt: now,
-            role: .primary
+            records.decoded(id).write
         )
     }
 
@@ -145,7 +103,7 @@ private final class CountWorld {
             .tokensDistinct,
             key: id,
             headers: replayed(isReplayed),
-            distinctValue(id).write
+            records.distinct(id).write
         )
     }
 
@@ -177,7 +135,7 @@ private final class CountWorld {
             .deadLetters(worker),
             key: id,
             headers: deadLetter.appendHeaders,
-            worker == .dedupe ? decodedValue(id).write : distinctValue(id).write
+            worker == .dedupe ? records.decoded(id).write : records.distinct(id).write
         )
     }
 }

@@ -175,72 +175,18 @@ private struct AccountWorld {
         try #require(producer.flush(deadlineMilliseconds: 20_000))
     }
 
-    func token(_ id: String) -> ExternalPurchaseToken {
-        ExternalPurchaseToken(
-            externalPurchaseID: TokenID(id),
-            appAppleID: 1,
-            bundleID: "b",
-            tokenType: nil,
-            tokenCreationDate: now,
-            tokenExpirationDate: nil
-        )
-    }
+    private var records: AccountRecords { AccountRecords(now: now) }
 
     func received(_ ids: [String]) throws {
-        try write(
-            .tokensReceived,
-            ids.map { id in
-                let json =
-                    #"{"appAppleId":1,"bundleId":"b","externalPurchaseId":"\#(id)","#
-                    + #""tokenCreationDate":\#(now.milliseconds)}"#
-                var text: [UInt8] = []
-                Base64URL.encode(json.utf8.span, to: &text)
-                let value = TokenReceived(
-                    token: id.isEmpty ? "no token" : String(decoding: text, as: UTF8.self),
-                    customer: nil,
-                    receivedAt: now,
-                    source: .app,
-                    bundleID: nil,
-                    requestID: "r"
-                )
-                return (Array(id.utf8), value.write)
-            }
-        )
+        try write(.tokensReceived, ids.map { (Array($0.utf8), records.received($0).write) })
     }
 
     func decoded(_ ids: [String]) throws {
-        try write(
-            .tokensDecoded,
-            ids.map { id in
-                let value = TokenDecoded(
-                    token: token(id),
-                    customer: nil,
-                    receivedAt: now,
-                    text: "x"
-                )
-                return (Array(id.utf8), value.write)
-            }
-        )
+        try write(.tokensDecoded, ids.map { (Array($0.utf8), records.decoded($0).write) })
     }
 
     func distinct(_ ids: [String]) throws {
-        try write(
-            .tokensDistinct,
-            ids.map { id in
-                let value = TokenDistinct(
-                    externalPurchaseID: TokenID(id),
-                    appAppleID: 1,
-                    bundleID: "b",
-                    tokenType: nil,
-                    tokenCreationDate: now,
-                    tokenExpirationDate: nil,
-                    customer: nil,
-                    receivedAt: now,
-                    role: .primary
-                )
-                return (Array(id.utf8), value.write)
-            }
-        )
+        try write(.tokensDistinct, ids.map { (Array($0.utf8), records.distinct($0).write) })
     }
 
     func state(_ ids: [String], accepted: ReportStatus?) throws {
