@@ -226,8 +226,9 @@ package final class WorkerRun {
     /// A target may take less than Kafka's default: then that is what an output may have.
     private func limits(of cluster: TopicCheck.Cluster) -> WorkerLoop.Limits {
         var limits = WorkerLoop.Limits()
-        limits.recordCountMax = WorkerSizes(of: worker).recordCountMax
-        limits.outputByteCountMax = WorkerSizes(of: worker).outputByteCountMax
+        let sizes = WorkerSizes(of: worker)
+        limits.recordCountMax = sizes.recordCountMax
+        limits.outputByteCountMax = sizes.outputByteCountMax
         func byteCountMax(_ topic: Topic) -> Int? {
             cluster.recordByteCountMax[topic.name(prefix: configuration.topicPrefix)]
         }

@@ -60,7 +60,10 @@ extension LogValue {
     }
 
     private static func continuesRun(_ byte: UInt8) -> Bool {
-        [UInt8(ascii: "/"), UInt8(ascii: "\n"), UInt8(ascii: "\r")].contains(byte)
+        switch byte {
+        case UInt8(ascii: "/"), UInt8(ascii: "\n"), UInt8(ascii: "\r"): true
+        default: false
+        }
     }
 
     private static func isBase64URL(_ byte: UInt8) -> Bool {

@@ -17,7 +17,8 @@ struct TokenCount {
     let ends: AccountEnds
     /// By app; 0 is what no app can be read of.
     private(set) var lines: [Int64: AccountLine] = [:]
-    /// What dead letters say of where they came from, by stage: no token was taken there.
+    /// What dead letters say of where they came from, by stage, and when they were written, UNIX
+    /// milliseconds: no token was taken there.
     private var refused: [Worker: [RecordPlace: Int64]] = [:]
 
     /// Tokens that fit into memory at once: some 100 MB.
