@@ -66,6 +66,9 @@ extension TokenAccount {
         if parts.count == 1 {
             request.lineItems = parts[0]
         }
+        if request.purchaseKey != nil, isUnderWay(request) {
+            return .underWay
+        }
         if let identifier = request.requestIdentifier?.lowercased() {
             return absorb(
                 request,
@@ -98,6 +101,13 @@ extension TokenAccount {
             }
         }
         return .owed
+    }
+
+    /// Whether sales are asked for once more whose report is under way: `purchases` has waited long for
+    /// its answer, which comes.
+    private func isUnderWay(_ request: ReportRequested) -> Bool {
+        current?.purchaseKey == request.purchaseKey && current?.status == request.status
+            && current?.lineItems == request.lineItems
     }
 
     // MARK: Under a given identifier

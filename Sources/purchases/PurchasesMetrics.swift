@@ -25,6 +25,7 @@ final class PurchasesMetrics {
     private var counts: [Count: Int64] = [:]
     private var waits: [(cause: HeldCount.Cause, seconds: Double)] = []
     private let held: Gauge
+    private let answerWait: Gauge
     private let total: Counter
     /// A series each: to look for it by its label costs more than to count.
     private let waitSeconds: [HeldCount.Cause: Histogram.Series]
@@ -36,6 +37,11 @@ final class PurchasesMetrics {
                 + " wait for: token, rate, reference, apple (a report of it is asked for, or goes to"
                 + " `report` again), or work, which is this worker itself.",
             labels: ["app", "cause"]
+        )
+        answerWait = metrics.gauge(
+            "purchases_answer_wait_seconds",
+            help: "How long the report of sales that has waited longest for its answer has"
+                + " waited, looked at every ten minutes; 0 where none waits."
         )
         total = metrics.counter(
             "purchases_total",
@@ -96,8 +102,13 @@ final class PurchasesMetrics {
         }
     }
 
+    func answerWaited(_ span: Milliseconds) {
+        answerWait.set(Double(max(0, span.count)) / 1_000)
+    }
+
     /// Nothing is ours any more, which does not say that nothing is held: zero would end an alarm.
     func noneHeld(_ counts: [HeldCount.Group: Int]) {
+        answerWait.remove()
         for group in counts.keys {
             held.remove(String(group.app), group.cause.rawValue)
         }

@@ -39,15 +39,33 @@ extension PurchasesStage {
     }
 
     /// One report while it is put together.
-    private struct Draft {
-        var lineItems: [UInt8] = [UInt8(ascii: "[")]
-        var items: [BookPlace] = []
-        var trace: TraceParent?
+    struct Draft {
+        private(set) var lineItems: [UInt8] = [UInt8(ascii: "[")]
+        private(set) var items: [BookPlace] = []
+        private(set) var trace: TraceParent?
         /// Of all its items.
-        var app: Int64 = 0
-        var oldestSale: Timestamp?
+        private(set) var app: Int64 = 0
+        private(set) var oldestSale: Timestamp?
         /// Everything that stood in the queue was looked at, and left it.
-        var isExhausted = true
+        fileprivate var isExhausted = true
+
+        mutating func append(
+            _ lineItem: String,
+            of item: BookedItem,
+            at place: BookPlace,
+            _ event: BookedEvent
+        ) {
+            if !items.isEmpty {
+                lineItems.append(UInt8(ascii: ","))
+            }
+            lineItems.append(contentsOf: lineItem.utf8)
+            items.append(place)
+            trace = trace ?? event.trace
+            app = place.key.lane.appAppleID
+            // A correction is wanted soon, and not by a day that is long past.
+            let date = item.live == nil ? item.sale?.creationDate : event.receivedAt
+            oldestSale = .earlier(of: oldestSale, date)
+        }
     }
 
     /// Makes reports for the tokens whose queue has grown since the last tick, or whose report was
@@ -96,7 +114,6 @@ extension PurchasesStage {
             traffic.emptyQueue()
         }
         if !draft.items.isEmpty {
-            draft.lineItems.append(UInt8(ascii: "]"))
             traffic.inFlight = draft.items
             send(draft, token, id, place, into: &plan)
         } else if traffic.hasQueue {
@@ -176,7 +193,7 @@ extension PurchasesStage {
         return (items, found.next == nil)
     }
 
-    private func send(
+    func send(
         _ draft: Draft,
         _ token: BookedToken,
         _ id: TokenID,
@@ -190,7 +207,7 @@ extension PurchasesStage {
                 bundleID: token.token?.bundleID ?? apps.bundleID(of: draft.app) ?? "",
                 status: .lineItem,
                 requestIdentifier: nil,
-                lineItems: String(decoding: draft.lineItems, as: UTF8.self),
+                lineItems: String(decoding: draft.lineItems + [UInt8(ascii: "]")], as: UTF8.self),
                 deadline: draft.oldestSale.map(ReportPolicy.deadline(ofSale:)),
                 purchaseKey: place.key.purchaseKey
             ),
@@ -277,16 +294,7 @@ extension PurchasesStage {
             else {
                 return false
             }
-            if !draft.items.isEmpty {
-                draft.lineItems.append(UInt8(ascii: ","))
-            }
-            draft.lineItems.append(contentsOf: flight.item.utf8)
-            draft.items.append(place)
-            draft.trace = draft.trace ?? event.trace
-            draft.app = place.key.lane.appAppleID
-            // A correction is wanted soon, and not by a day that is long past.
-            let date = item.live == nil ? item.sale?.creationDate : event.receivedAt
-            draft.oldestSale = .earlier(of: draft.oldestSale, date)
+            draft.append(flight.item, of: item, at: place, event)
             item.flight = flight
             item.wait(for: .sent(tokenID), now: now)
             if rootPlace == place {

@@ -38,6 +38,7 @@ extension PurchasesStage {
         if let from = sweep.ratesFrom {
             sweep.ratesFrom = try wakeRates(partition, from, &book, into: &plan)
         }
+        try lookForAnswers(partition, &sweep.answers, &book, into: &plan)
         sweeps[partition] = sweep
     }
 

@@ -34,6 +34,8 @@ final class PurchasesStage: TickingStage {
         var forgettingInterval = Milliseconds.seconds(60)
         var measureInterval = Milliseconds.seconds(1)
         var ratesInterval = Milliseconds.seconds(5)
+        /// Between two looks for reports whose answer does not come.
+        var answersInterval = Milliseconds.minutes(10)
 
         init() {}
     }
@@ -51,6 +53,10 @@ final class PurchasesStage: TickingStage {
         var referenceLook = Milliseconds.days(1)
         /// Before a report is asked for again that `report` had no room for.
         var again = Milliseconds.minutes(1)
+        /// After that time without an answer, and after each further one, a report is asked for again.
+        ///
+        /// Longer than an ordinary outage of Apple's: what is under way meanwhile is a record more each time.
+        var answerWait = Milliseconds.days(2)
 
         init() {}
     }
@@ -102,6 +108,7 @@ final class PurchasesStage: TickingStage {
         var ratesFrom: [UInt8]? = BookDue.start(.rate)
         /// After so many commits once more: until then the store lacks what was decided by old rates.
         var ratesLooksLeft = 0
+        var answers = AnswerLook()
 
         static let everything = DueNote(
             hasWaking: true,
@@ -183,6 +190,8 @@ final class PurchasesStage: TickingStage {
             sweeps[partition]?.due = Sweep.everything
             sweeps[partition]?.queuesFrom = BookDue.start(.queued)
             sweeps[partition]?.nextForgetting = nil
+            // What was asked for again was not.
+            sweeps[partition]?.answers.restart()
             // What was woken may have been dropped.
             if sweeps[partition]?.ratesFrom != nil {
                 sweeps[partition]?.ratesFrom = BookDue.start(.rate)
@@ -240,6 +249,7 @@ final class PurchasesStage: TickingStage {
             return
         }
         nextMeasure = now + limits.measureInterval
+        measureAnswers(now: now)
         if let held = try heldCount.count(in: partitions, state) {
             metrics.held(held)
         }
@@ -255,11 +265,12 @@ final class PurchasesStage: TickingStage {
         var next = min(nextMeasure, nextRatesLook)
         for sweep in sweeps.values {
             if sweep.queuesFrom != nil || sweep.due.hasWaking || sweep.due.forgettable != nil
-                || sweep.ratesFrom != nil
+                || sweep.ratesFrom != nil || sweep.answers.from != nil
             {
                 return now
             }
             next = min(next, sweep.due.time ?? next, sweep.nextForgetting ?? next)
+            next = min(next, sweep.answers.next)
         }
         return next
     }

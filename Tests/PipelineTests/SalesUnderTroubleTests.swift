@@ -210,6 +210,38 @@ import TokenWire
             #expect(pipeline.deadLetters(of: worker).map(\.code) == [])
         }
         #expect(try pipeline.outcomes().allSatisfy { $0.outcome == .reported })
+        try expectEverythingSold(in: pipeline)
+    }
+
+    /// The requests of all that is sold in an hour are lost, or their answers are.
+    @Test(arguments: [Topic.reportsRequested, .purchasesAnswered])
+    func `are asked for again where no answer comes`(lost: Topic) throws {
+        let pipeline = try pipeline()
+        for number in 0..<2 {
+            try bringToken(of: number, to: pipeline)
+        }
+        // A report that holds several: of these one changes while others are new.
+        pipeline.apple.losesAnswer = { _ in true }
+        try pipeline.sell(buy("first", of: 0, in: pipeline))
+        try pipeline.rest(until: pipeline.now + .seconds(1))
+        try sellEverything(to: pipeline)
+        pipeline.apple.losesAnswer = { _ in false }
+        pipeline.cluster.faults.lostTopics = [lost.name(prefix: SimulatedPipeline.prefix)]
+        try pipeline.rest(until: pipeline.now + .hours(1))
+        pipeline.cluster.faults.lostTopics = []
+        try pipeline.rest(until: pipeline.now + .days(1))
+        #expect(try pipeline.outcomes().count < 3)
+        pipeline.ratesFile.write(try SimulatedInputs.rates(around: pipeline.now))
+        // Each report of a token that is lost costs the wait.
+        try pipeline.rest(until: pipeline.now + .days(4))
+        for worker in SimulatedPipeline.workers {
+            #expect(pipeline.deadLetters(of: worker).map(\.code) == [])
+        }
+        #expect(try pipeline.outcomes().allSatisfy { $0.outcome == .reported })
+        try expectEverythingSold(in: pipeline)
+    }
+
+    private func expectEverythingSold(in pipeline: SimulatedPipeline) throws {
         let world = pipeline.apple.world
         #expect(world.heldSale("buy")?.country == "FRA")
         #expect(world.heldSale("gone")?.isRetracted == true)

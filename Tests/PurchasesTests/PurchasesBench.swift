@@ -295,6 +295,13 @@ final class PurchasesBench {
             .reduce(0, +)
     }
 
+    /// ``PurchasesMetrics`` has the longest wait for an answer; nil where it tells none.
+    var answerWaitSeconds: Double? {
+        String(decoding: metrics.render(), as: UTF8.self).split(separator: "\n")
+            .first { $0.hasPrefix("tollway_purchases_answer_wait_seconds ") }
+            .flatMap { $0.split(separator: " ").last.flatMap { Double($0) } }
+    }
+
     // MARK: Records in
 
     func append(_ topic: Topic, key: String, _ write: (inout [UInt8]) -> Void) {

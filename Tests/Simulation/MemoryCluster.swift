@@ -48,6 +48,8 @@ package final class MemoryCluster {
         package var takingPrefix = "dlq."
         /// Kafka's word for it.
         package var refusalCode = "MSG_SIZE_TOO_LARGE"
+        /// What is committed to these is lost before anybody reads it, as where a topic is made anew.
+        package var lostTopics: Set<String> = []
 
         package init() {}
     }
@@ -310,7 +312,8 @@ package final class MemoryCluster {
         for (partition, offsets) in transaction.written {
             let number = Int(partition.partition)
             for offset in offsets {
-                topics[partition.topic]?[number][offset].state = commits ? .committed : .aborted
+                let isKept = commits && !faults.lostTopics.contains(partition.topic)
+                topics[partition.topic]?[number][offset].state = isKept ? .committed : .aborted
             }
             topics[partition.topic]?[number].append(
                 Entry(

@@ -283,6 +283,27 @@ import Testing
         #expect(account == before)
     }
 
+    /// `purchases` asks once more where no answer has come for days.
+    @Test(arguments: [
+        ("[1]", "c1.anna", true), ("[2]", "c1.anna", false), ("[1]", "c1.bob", false),
+        ("[1]", nil, false),
+    ])
+    func `makes no second report of sales whose report is under way`(
+        lineItems: String,
+        purchaseKey: String?,
+        isSame: Bool
+    ) {
+        var account = Fixtures.account()
+        var request = Fixtures.request(.lineItem, lineItems: "[1]")
+        request.purchaseKey = PurchaseKey("c1.anna")
+        #expect(account.take(request, offset: 1, now: Self.due) == .owed)
+        request.lineItems = lineItems
+        request.purchaseKey = purchaseKey.map { PurchaseKey($0) }
+        let absorption = account.take(request, offset: 2, now: Self.due)
+        #expect(absorption == (isSame ? .underWay : .owed))
+        #expect(account.line.count == (isSame ? 0 : 1))
+    }
+
     /// What waits is not in memory: it is decided when the second is due.
     @Test(arguments: [
         ("\(ReportFixtures.id.text)#2", "[2]", ReportAnswer.accepted, String?.none),
