@@ -198,6 +198,8 @@ package struct ReportRequested: Equatable, Sendable {
     package var deadline: Timestamp?
     /// Of a report that carries sales: where its answer goes, which else is a dead letter or nothing.
     package var purchaseKey: PurchaseKey?
+    /// When `purchases` asked for it first: its answer names that, so that no other is taken for it.
+    package var askedAt: Timestamp?
 
     package init(
         externalPurchaseID: TokenID,
@@ -207,7 +209,8 @@ package struct ReportRequested: Equatable, Sendable {
         requestIdentifier: String?,
         lineItems: String?,
         deadline: Timestamp? = nil,
-        purchaseKey: PurchaseKey? = nil
+        purchaseKey: PurchaseKey? = nil,
+        askedAt: Timestamp? = nil
     ) {
         self.externalPurchaseID = externalPurchaseID
         self.appAppleID = appAppleID
@@ -217,6 +220,7 @@ package struct ReportRequested: Equatable, Sendable {
         self.lineItems = lineItems
         self.deadline = deadline
         self.purchaseKey = purchaseKey
+        self.askedAt = askedAt
     }
 }
 
@@ -234,10 +238,10 @@ package struct AppleError: Equatable, Sendable {
 }
 
 extension AppleError {
+    /// A line item was accepted before, in another report; Apple may not say which.
+    var isRepeatedLineItem: Bool { name == .duplicateValue && fieldName == "lineItemId" }
     /// The line item was accepted before, in another report.
-    var isKnownLineItem: Bool {
-        name == .duplicateValue && fieldName == "lineItemId" && lineItemID != nil
-    }
+    var isKnownLineItem: Bool { isRepeatedLineItem && lineItemID != nil }
     /// Apple does not know the token.
     package var isUnknownToken: Bool { name == .notFound && fieldName == "externalPurchaseId" }
 }

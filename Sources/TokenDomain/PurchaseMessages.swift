@@ -22,6 +22,8 @@ package struct PurchaseAnswered: Equatable, Sendable {
     package var verifiedRequestIdentifiers: [String]
     /// With `report.is_duplicate`: the token that carries the sales of its period.
     package var primaryExternalPurchaseID: TokenID?
+    /// As the request has it; nil where that was of an earlier version.
+    package var askedAt: Timestamp?
     package var settledAt: Timestamp
 
     package init(
@@ -34,6 +36,7 @@ package struct PurchaseAnswered: Equatable, Sendable {
         verifiedLineItemIDs: [String] = [],
         verifiedRequestIdentifiers: [String] = [],
         primaryExternalPurchaseID: TokenID? = nil,
+        askedAt: Timestamp? = nil,
         settledAt: Timestamp
     ) {
         self.requestIdentifier = requestIdentifier
@@ -45,6 +48,7 @@ package struct PurchaseAnswered: Equatable, Sendable {
         self.verifiedLineItemIDs = verifiedLineItemIDs
         self.verifiedRequestIdentifiers = verifiedRequestIdentifiers
         self.primaryExternalPurchaseID = primaryExternalPurchaseID
+        self.askedAt = askedAt
         self.settledAt = settledAt
     }
 }

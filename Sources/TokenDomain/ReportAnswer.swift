@@ -219,10 +219,15 @@ extension ReportAnswer {
         now: Timestamp
     ) -> ReportAnswer {
         let kinds = errors.map { AppleErrorKind($0, newestDate: newestDate, now: now) }
-        let isFinal = errors.isEmpty || kinds.contains(.final)
         if kinds.contains(.taken) {
-            return .verify(isTaken: true, isRefused: isFinal)
+            // A report that was accepted and is sent again earns these for its line items.
+            let isRefused = zip(errors, kinds).contains { error, kind in
+                kind == .final && !error.isRepeatedLineItem
+                    && error.name != .repeatErroneousSubmission
+            }
+            return .verify(isTaken: true, isRefused: isRefused)
         }
+        let isFinal = errors.isEmpty || kinds.contains(.final)
         if isFinal {
             return .rejected(.refused)
         }

@@ -51,6 +51,8 @@ package struct ReportIntent: Equatable, Sendable {
     package var history: ReplayHistory?
     /// Of a report that carries sales: where its answer goes.
     package var purchaseKey: PurchaseKey?
+    /// As its request has it.
+    package var askedAt: Timestamp?
     /// Under way once Apple calls line items of it known.
     package var search: LineItemSearch?
     /// It names a number given before, whose result was unknown when it came: the account decides

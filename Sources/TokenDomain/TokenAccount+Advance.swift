@@ -31,6 +31,8 @@ package struct PurchaseAnswer: Equatable, Sendable {
     package var holders: [String] = []
     /// Of a duplicate that no sale is reported under: the token to take instead.
     package var primary: TokenID?
+    /// As the request has it.
+    package var askedAt: Timestamp?
 }
 
 extension TokenAccount {
@@ -70,8 +72,13 @@ extension TokenAccount {
         now: Timestamp,
         policy: ReportPolicy
     ) -> [ReportEffect] {
-        if let purchaseKey = intent.purchaseKey, let fault = duplicateFault {
-            return [.answered(answer(to: intent, of: purchaseKey, fault))]
+        if let purchaseKey = intent.purchaseKey {
+            if let fault = duplicateFault {
+                return [.answered(answer(to: intent, of: purchaseKey, fault))]
+            }
+            if let holder = holder(of: intent) {
+                return [.answered(answer(to: intent, of: purchaseKey, heldBy: holder, policy))]
+            }
         }
         let known = known(intent.identifier, number: intent.number)
         if let outdated = takeOutdated(intent, known) {
@@ -144,7 +151,8 @@ extension TokenAccount {
             errors: [],
             reason: fault.code,
             verified: [],
-            primary: primary(after: fault)
+            primary: primary(after: fault),
+            askedAt: intent.askedAt
         )
     }
 

@@ -317,8 +317,37 @@ extension TokenAccount {
             reason: reason,
             verified: intent.search?.verified ?? [],
             holders: intent.search?.holders ?? [],
-            primary: nil
+            primary: nil,
+            askedAt: intent.askedAt
         )
+    }
+
+    /// The newest accepted report with line items, where it has those of an intent: `purchases` asks
+    /// once more for what it had no answer to.
+    ///
+    /// An older one that has them does not say what Apple has now. An earlier version of `purchases`,
+    /// which names no time, takes the answer for that to the report before.
+    func holder(of intent: ReportIntent) -> AcceptedReport? {
+        guard intent.askedAt != nil,
+            let newest = accepted.last(where: { $0.status == .lineItem }),
+            newest.says(intent.status, intent.lineItems)
+        else {
+            return nil
+        }
+        return newest
+    }
+
+    /// The answer to sales that Apple has by an earlier report, as they are asked for.
+    func answer(
+        to intent: ReportIntent,
+        of purchaseKey: PurchaseKey,
+        heldBy report: AcceptedReport,
+        _ policy: ReportPolicy
+    ) -> PurchaseAnswer {
+        var answer = answer(to: intent, of: purchaseKey, .verified, errors: [])
+        answer.requestIdentifier =
+            report.identifier ?? policy.requestIdentifier(externalPurchaseID, report.number)
+        return answer
     }
 
     private mutating func keepAccepted(_ intent: ReportIntent, policy: ReportPolicy) {

@@ -106,8 +106,8 @@ extension TokenAccount {
     /// Whether sales are asked for once more whose report is under way: `purchases` has waited long for
     /// its answer, which comes.
     private func isUnderWay(_ request: ReportRequested) -> Bool {
-        current?.purchaseKey == request.purchaseKey && current?.status == request.status
-            && current?.lineItems == request.lineItems
+        current?.purchaseKey == request.purchaseKey && current?.askedAt == request.askedAt
+            && current?.status == request.status && current?.lineItems == request.lineItems
     }
 
     // MARK: Under a given identifier
@@ -249,12 +249,25 @@ extension TokenAccount {
         bundleID = bundleID ?? request.bundleID
         intentCount = max(intentCount, intent.number)
         touch(time)
-        if isBusy {
+        if isBusy || holder(of: intent) != nil {
             line.append(intent)
+            bringForward(to: intent)
         } else {
             current = intent
         }
         return .owed
+    }
+
+    /// What is under way goes before what waits behind it: it is as urgent.
+    ///
+    /// Two kinds have the month that they are for in their deadline; it is near.
+    private mutating func bringForward(to intent: ReportIntent) {
+        guard let current, intent.purchaseKey != nil, current.reason != .month,
+            current.reason != .reminder
+        else {
+            return
+        }
+        self.current?.deadline = min(current.deadline, intent.deadline)
     }
 
     /// The answer to a request that carries sales and becomes no report; nil for any other.
@@ -273,7 +286,8 @@ extension TokenAccount {
                 errors: [],
                 reason: fault.code,
                 verified: [],
-                primary: primary(after: fault)
+                primary: primary(after: fault),
+                askedAt: request.askedAt
             )
         }
     }
@@ -319,6 +333,7 @@ extension TokenAccount {
             history: history
         )
         intent.purchaseKey = request.purchaseKey
+        intent.askedAt = request.askedAt
         return intent
     }
 

@@ -36,6 +36,7 @@ extension ReportIntent: WireMessage {
         coder.member("history", &history)
         coder.member("isRepeat", &isRepeat, default: false)
         coder.member("purchaseKey", &purchaseKey, atMost: .tokenField)
+        coder.member("askedAt", &askedAt)
         coder.member("search", &search)
     }
 }

@@ -81,7 +81,7 @@ extension PurchasesStage {
             return .settled("unmatched")
         }
         let items = traffic.inFlight
-        guard try !isOutdated(answer, of: items, book) else {
+        guard try isAnswer(answer, to: items, book) else {
             return .settled("unmatched")
         }
         traffic.inFlight = []
@@ -102,15 +102,26 @@ extension PurchasesStage {
         return made > 0 ? .forward(outputCount: made) : .settled("answered")
     }
 
-    /// Whether an answer is the one to an earlier report of the same line items, read again: it says that
-    /// Apple has an item by the report that the change under way is to replace.
-    private func isOutdated(
+    /// Whether an answer is that to the report under way, and not one to an earlier report of the same
+    /// line items, read again.
+    ///
+    /// Where it does not name when the report was asked for, as an earlier version answered, it is
+    /// known only for what it says of an item: that Apple has it by the report that the change under
+    /// way is to replace.
+    private func isAnswer(
         _ answer: PurchaseAnswered,
-        of items: [BookPlace],
+        to items: [BookPlace],
         _ book: Book
     ) throws(StoreFault) -> Bool {
         for place in items {
-            guard let live = try book.item(place)?.live else {
+            let item = try book.item(place)
+            if let askedAt = answer.askedAt {
+                guard item?.waitingSince == askedAt else {
+                    return false
+                }
+                continue
+            }
+            guard let live = item?.live else {
                 continue
             }
             let holder =
@@ -119,10 +130,10 @@ extension PurchasesStage {
                 case .rejected: answer.holder(of: place.key.name)
                 }
             if holder == live.requestIdentifier {
-                return true
+                return false
             }
         }
-        return false
+        return true
     }
 
     /// A token is kept as long as what is reported under it.

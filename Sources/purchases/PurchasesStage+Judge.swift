@@ -209,7 +209,7 @@ extension PurchasesStage {
         } catch {
             return refuse(error.event, key, error.asFault, at: recordTime, into: &plan)
         }
-        if let fault = fault(of: record, batch, event, key) {
+        if let fault = fault(of: record, batch, event, key, plan) {
             return refuse(event, key, fault, at: recordTime, into: &plan)
         }
         guard let app = apps.appAppleID(event.appAppleID, bundleID: event.bundleID) else {
@@ -253,8 +253,17 @@ extension PurchasesStage {
         of record: RecordBatch.Record,
         _ batch: RecordBatch,
         _ event: PurchaseEvent,
-        _ key: PurchaseKey
+        _ key: PurchaseKey,
+        _ plan: BatchPlan
     ) -> Fault? {
+        // The book keeps it as it came; as a text, in which a byte may take two.
+        guard record.value.count <= (plan.recordByteCountMax - Self.eventSpareByteCount) / 2 else {
+            return PurchaseFault(
+                .tooLong,
+                nil,
+                repair: "The event is too large for the book: leave out what is no field of a sale."
+            ).asFault
+        }
         guard event.purchaseKey == key.text else {
             return Fault(
                 code: "purchases.bad_key",
@@ -271,6 +280,9 @@ extension PurchasesStage {
         }
         return nil
     }
+
+    /// Bytes of the record of an event, with its key, beside the event itself.
+    private static let eventSpareByteCount = 8 << 10
 
     /// Refuses an event that no record of the book is made for.
     private func refuse(

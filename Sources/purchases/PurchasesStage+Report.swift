@@ -115,7 +115,7 @@ extension PurchasesStage {
         }
         if !draft.items.isEmpty {
             traffic.inFlight = draft.items
-            send(draft, token, id, place, into: &plan)
+            send(draft, token, id, place, at: plan.now, into: &plan)
         } else if traffic.hasQueue {
             // Items are left for which the store does not have all yet: after the commit.
             later.insert(place)
@@ -198,6 +198,7 @@ extension PurchasesStage {
         _ token: BookedToken,
         _ id: TokenID,
         _ place: BookPlace,
+        at askedAt: Timestamp,
         into plan: inout BatchPlan
     ) {
         append(
@@ -209,7 +210,8 @@ extension PurchasesStage {
                 requestIdentifier: nil,
                 lineItems: String(decoding: draft.lineItems + [UInt8(ascii: "]")], as: UTF8.self),
                 deadline: draft.oldestSale.map(ReportPolicy.deadline(ofSale:)),
-                purchaseKey: place.key.purchaseKey
+                purchaseKey: place.key.purchaseKey,
+                askedAt: askedAt
             ),
             trace: draft.trace,
             to: &plan
@@ -275,9 +277,9 @@ extension PurchasesStage {
             draft.isExhausted = false
             return true
         case .compiled(let flight):
-            guard
-                flight.item.utf8.count + Self.envelopeByteCount <= limits.reportByteCountMax
-            else {
+            let byteCountMax =
+                min(limits.reportByteCountMax, plan.recordByteCountMax) - Self.envelopeByteCount
+            guard flight.item.utf8.count <= byteCountMax else {
                 let fault = PurchaseFault(
                     .itemTooLarge,
                     .lineItemID,
@@ -288,10 +290,7 @@ extension PurchasesStage {
                 return true
             }
             let byteCount = draft.lineItems.count + flight.item.utf8.count + 2
-            guard
-                draft.items.isEmpty
-                    || byteCount + Self.envelopeByteCount <= limits.reportByteCountMax
-            else {
+            guard draft.items.isEmpty || byteCount <= byteCountMax else {
                 return false
             }
             draft.append(flight.item, of: item, at: place, event)

@@ -149,7 +149,7 @@ extension PurchasesStage {
             return
         }
         let token = try book.token(place) ?? BookedToken(touchedAt: plan.now)
-        send(draft, token, id, place, into: &plan)
+        send(draft, token, id, place, at: since, into: &plan)
         log.limited(
             .error,
             "no answer came to a report of sales: it is asked for again",

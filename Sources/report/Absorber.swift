@@ -165,7 +165,7 @@ struct Absorber {
             }
             return answer(to: request, refusal, of: account, into: &plan)
         }
-        count(effects)
+        let answerCount = enact(effects, of: account.externalPurchaseID, into: &plan)
         if input.isRequest || absorption == .promoted {
             // The replay of a refused debt, or a primary's in its place: the token is held once more.
             plan.tally.moved(from: accounts.token(at: place), to: account)
@@ -178,6 +178,9 @@ struct Absorber {
         // CREATED for a token not known leaves nothing behind.
         if accounts[place] != nil || account.hasSubstance {
             _ = accounts.keep(.token(account), at: place)
+        }
+        guard answerCount == 0 else {
+            return .forward(outputCount: answerCount)
         }
         let verdict = verdict(absorption, trace: trace)
         guard case .distinct(let distinct) = input,
@@ -309,14 +312,25 @@ struct Absorber {
         }
     }
 
-    /// What a change of an account asks for where there is nothing to write.
-    private func count(_ effects: [ReportEffect]) {
+    /// What a change of an account asks for that needs no word of Apple's.
+    ///
+    /// - Returns: how many answers were written, to those who asked for sales that Apple has already.
+    private func enact(
+        _ effects: [ReportEffect],
+        of id: TokenID,
+        into plan: inout BatchPlan
+    ) -> Int {
+        var answerCount = 0
         for effect in effects {
             switch effect {
             case .cancelled(let intent): metrics.cancelled(intent)
-            case .outcome, .deadLetter, .answered, .refusedToken, .promotedLate:
+            case .answered(let answer):
+                output.append(answer, of: id, to: &plan)
+                answerCount += 1
+            case .outcome, .deadLetter, .refusedToken, .promotedLate:
                 preconditionFailure("only an answer ends a report, or the wait behind one")
             }
         }
+        return answerCount
     }
 }

@@ -152,6 +152,7 @@ struct ReportOutput {
             verifiedLineItemIDs: answer.verified,
             verifiedRequestIdentifiers: answer.holders,
             primaryExternalPurchaseID: answer.primary,
+            askedAt: answer.askedAt,
             settledAt: plan.now
         )
         if answer.reason == Rejection.conflict.code {

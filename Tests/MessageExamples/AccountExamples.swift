@@ -106,6 +106,7 @@ extension MessageExamples {
         account.lastAcceptedAt = time
         account.intentCount = 5
         intent.purchaseKey = PurchaseKey("c1.x")
+        intent.askedAt = time
         intent.search = LineItemSearch(
             number: 2,
             open: ["a\u{1}"],
@@ -115,6 +116,7 @@ extension MessageExamples {
         )
         account.current = intent
         intent.purchaseKey = nil
+        intent.askedAt = nil
         intent.search = nil
         account.refusedAt = time
         intent.lineItems = nil

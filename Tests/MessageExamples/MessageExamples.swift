@@ -103,7 +103,8 @@ package enum MessageExamples {
             status: .lineItem,
             requestIdentifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
             lineItems: #"[{"lineItemId": "a", "amountTaxInclusive": 4990}]"#,
-            purchaseKey: PurchaseKey(customer.text)
+            purchaseKey: PurchaseKey(customer.text),
+            askedAt: time
         ),
         ReportRequested(
             externalPurchaseID: token.externalPurchaseID,
@@ -153,6 +154,7 @@ package enum MessageExamples {
             lineItemIDs: ["a", "\u{1f600}\"b"],
             outcome: .accepted,
             errors: [],
+            askedAt: Timestamp(milliseconds: 1_760_000_000_123),
             settledAt: time
         ),
         PurchaseAnswered(

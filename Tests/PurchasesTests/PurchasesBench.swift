@@ -245,6 +245,7 @@ final class PurchasesBench {
             verifiedLineItemIDs: reply?.verified ?? [],
             verifiedRequestIdentifiers: reply?.verified.map { "holds \($0)" } ?? [],
             primaryExternalPurchaseID: reply?.primary,
+            askedAt: request.askedAt,
             settledAt: clock.now
         )
         append(.purchasesAnswered, key: key) { answer.write(to: &$0) }

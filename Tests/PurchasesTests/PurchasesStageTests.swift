@@ -977,6 +977,64 @@ import TokenWire
         #expect(try bench.outcomes().map(\.requestIdentifier) == ["report-1", "report-2"])
     }
 
+    /// As after its group was set back: every answer before it, to the same line item.
+    @Test(arguments: [false, true])
+    func `takes no answer for that to a change that was asked for later`(
+        isRefused: Bool
+    ) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        bench.script = { _, _ in
+            isRefused ? [AppleError(code: 7, fieldName: "taxCountry", lineItemID: "a")] : nil
+        }
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.pass(.minutes(1))
+        bench.script = { _, _ in nil }
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("ITA") })
+        try bench.settleAlone()
+        let words = try bench.words()
+        let topic = Topic.purchasesAnswered.name(prefix: PurchasesBench.prefix)
+        let answers = bench.cluster.committedRecords(of: topic)
+        #expect(answers.count == 2)
+        for answer in answers {
+            bench.append(.purchasesAnswered, key: anna.text) { $0 += answer.value ?? [] }
+        }
+        try bench.settleAlone()
+        #expect(try bench.words() == words)
+        try bench.settle()
+        #expect(bench.apple.held("a")?.country == "ITA")
+        #expect(try bench.words() == words + ["a reported"])
+        #expect(bench.deadLetters().count == (isRefused ? 1 : 0))
+    }
+
+    /// Kafka takes it, and the book has no room: it must not end the worker.
+    @Test(arguments: [nil, .restate] as [PurchaseEvent.Kind?])
+    func `refuses an event that is larger than a record of the book may be`(
+        change: PurchaseEvent.Kind?
+    ) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        if change != nil {
+            bench.sale(bench.buy("large", anna))
+        }
+        let event = change.map { bench.change("large", anna, $0) } ?? bench.buy("large", anna)
+        bench.append(.purchasesReceived, key: anna.text) { value in
+            var text: [UInt8] = []
+            event.write(to: &text)
+            let order = #","order":{"lines":["# + String(repeating: #"{"sku":"a"},"#, count: 68_000)
+            value += text.dropLast() + Array((order + "0]}}").utf8)
+        }
+        bench.sale(bench.buy("good", anna))
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == ["purchases.too_long"])
+        #expect(bench.apple.held("good") != nil)
+        #expect((bench.apple.held("large") != nil) == (change != nil))
+    }
+
     @Test func `tells no change again that it reads again`() throws {
         let bench = bench()
         let anna = bench.customer(1)

@@ -101,7 +101,9 @@ import TokenWire
             purchaseKey: Self.key
         )
         try bench.pass(.minutes(1))
-        #expect(try bench.answers().last?.answer.reason == "report.identifier_conflict")
+        let answer = try #require(try bench.answers().last).answer
+        #expect(answer.reason == "report.identifier_conflict")
+        #expect(answer.errors.isEmpty)
         #expect(bench.metric("report_identifier_conflicts_total") == 1)
         let line =
             isNamed

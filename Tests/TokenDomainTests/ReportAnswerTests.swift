@@ -83,6 +83,19 @@ import TokenDomain
             errors: [(1, "requestIdentifier"), (3, "externalPurchaseId")],
             .verify(isTaken: true, isRefused: true)
         ),
+        // What a report that was accepted earns when it is sent again.
+        Row(
+            .send,
+            400,
+            errors: [(1, "requestIdentifier"), (1, "lineItemId"), (30, "erroneouslySubmitted")],
+            .verify(isTaken: true, isRefused: false)
+        ),
+        Row(
+            .send,
+            400,
+            errors: [(1, "requestIdentifier"), (1, "lineItemId"), (7, "taxCountry")],
+            .verify(isTaken: true, isRefused: true)
+        ),
         Row(
             .send,
             400,

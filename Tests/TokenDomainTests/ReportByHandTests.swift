@@ -304,6 +304,72 @@ import Testing
         #expect(account.line.count == (isSame ? 0 : 1))
     }
 
+    /// Also where it waits behind another report; the answer is that of the report Apple has.
+    @Test(arguments: [true, false])
+    func `asks Apple once for sales that are asked for again`(isInLine: Bool) throws {
+        var account = Fixtures.account()
+        if isInLine {
+            _ = account.take(Fixtures.request(.noLineItem), offset: 1, now: Self.due)
+        }
+        var request = Fixtures.request(.lineItem, lineItems: "[1]")
+        request.purchaseKey = PurchaseKey("c1.anna")
+        request.askedAt = Self.received
+        #expect(account.take(request, offset: 2, now: Self.due) == .owed)
+        var effects: [ReportEffect] = []
+        if isInLine {
+            #expect(account.take(request, offset: 3, now: Self.due) == .owed)
+            let copy = try #require(account.line.joined)
+            effects += account.hear(.accepted, at: Self.due)
+            account.line.lay(copy)
+            effects += account.hear(.accepted, at: Self.due)
+        } else {
+            effects += account.hear(.accepted, at: Self.due)
+        }
+        let number = isInLine ? 2 : 1
+        if !isInLine {
+            let absorption = account.absorb(
+                request,
+                origin: Fixtures.origin(2, 4),
+                time: Self.due,
+                now: Self.due,
+                policy: Fixtures.policy
+            )
+            #expect(absorption == .owed)
+            effects += account.advance(now: Self.due, policy: Fixtures.policy)
+        }
+        #expect(account.current == nil && account.line.isEmpty)
+        let answers = effects.compactMap { effect in
+            if case .answered(let answer) = effect { answer } else { nil }
+        }
+        #expect(answers.map(\.outcome) == [.accepted, .verified])
+        let identifier = Fixtures.policy.requestIdentifier(Fixtures.id, number)
+        #expect(answers.allSatisfy { $0.requestIdentifier == identifier })
+        #expect(answers.allSatisfy { $0.askedAt == Self.received && $0.lineItems == "[1]" })
+        // What Apple was told since is not what it was told then.
+        request.lineItems = "[2]"
+        #expect(account.take(request, offset: 5, now: Self.due) == .owed)
+        effects = account.hear(.accepted, at: Self.due)
+        request.lineItems = "[1]"
+        #expect(account.take(request, offset: 6, now: Self.due) == .owed)
+        #expect(account.current?.lineItems == "[1]")
+    }
+
+    /// Apple gives a sale less time than a token with expiry: what it waits behind goes as early.
+    @Test(arguments: [("c1.a", Int64(3)), (nil, 3), ("c1.a", 4_000)] as [(String?, Int64)])
+    func `makes what it waits behind as urgent as its sales`(key: String?, days: Int64) throws {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(), now: Self.received)
+        _ = account.advance(now: Self.due, policy: Fixtures.policy)
+        let own = try #require(account.current).deadline
+        var request = Fixtures.request(.lineItem, lineItems: "[]")
+        request.purchaseKey = key.map { PurchaseKey($0) }
+        request.deadline = Self.received + .days(days)
+        #expect(account.take(request, offset: 1, now: Self.due) == .owed)
+        let expected = key != nil && days == 3 ? Self.received + .days(3) : own
+        #expect(account.current?.deadline == expected)
+        #expect(own > Self.received + .days(3))
+    }
+
     /// What waits is not in memory: it is decided when the second is due.
     @Test(arguments: [
         ("\(ReportFixtures.id.text)#2", "[2]", ReportAnswer.accepted, String?.none),

@@ -37,6 +37,7 @@ extension PurchaseAnswered: WireMessage {
             &primaryExternalPurchaseID,
             atMost: .tokenField
         )
+        coder.member("askedAt", &askedAt)
         coder.member("settledAt", &settledAt)
     }
 

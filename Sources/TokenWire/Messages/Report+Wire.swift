@@ -22,6 +22,7 @@ extension ReportRequested: WireMessage {
         coder.member("lineItems", raw: .array, &lineItems)
         coder.member("deadline", &deadline)
         coder.member("purchaseKey", &purchaseKey, atMost: .tokenField)
+        coder.member("askedAt", &askedAt)
     }
 
     /// Reads a value of `reports.requested.v1`.
