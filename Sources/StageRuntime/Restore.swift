@@ -170,6 +170,7 @@ final class Restore {
 
     private func openStore(of reader: any ChangelogReader) throws -> any PartitionStore {
         let reason: String
+        var isIntact = false
         // A store of another form is as useless as another changelog's.
         let identity = type(of: stage).storeIdentity(ofChangelog: reader.topicIdentity)
         do throws(StoreFault) {
@@ -182,11 +183,21 @@ final class Restore {
             }
             store.close()
             reason = fault
+            isIntact = true
         } catch {
             guard case .damaged(let message) = error else {
                 throw error
             }
             reason = message
+        }
+        // The store is the last copy of what the sources will not tell again.
+        guard !isIntact || reader.endOffset > 0 else {
+            throw WorkerEnd(
+                exitCode: 2,
+                sentence: "\(changelog) is empty, and the state of partition \(partition) is not:"
+                    + " it was made anew. Keep every STATE_DIR; see the runbook, A changelog was"
+                    + " deleted, or made anew"
+            )
         }
         telemetry.wiped(partition: partition, because: reason)
         try provider.wipe(partition: partition)

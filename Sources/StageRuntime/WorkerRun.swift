@@ -28,8 +28,10 @@ package final class WorkerRun {
     /// that is away takes longer, and what is not committed then will be read again.
     static let stopOutcomeWaitMilliseconds = 6_000
     /// The older of two instances with one name waits this long before it ends, so that a supervisor
-    /// that restarts it does not make the two end each other in turn.
-    static let fencedWaitMilliseconds = 60_000
+    /// that restarts it does not make the two end each other in turn; and so does one whose disk failed,
+    /// which is longer than a session: restarted at once it would have its partitions again, and others,
+    /// which can work on them, would never get them.
+    static let leftWaitMilliseconds = 60_000
     /// How long an unreachable broker is left alone between two attempts.
     static let retryMilliseconds = 200
     static let idleWaitMilliseconds = 1_000
@@ -314,18 +316,12 @@ package final class WorkerRun {
             } catch LogFault.fenced(let message) {
                 log.error("a newer instance has this name", ("because", .text(message)))
                 health.setNotReady(because: "a newer instance has this name; this one ends")
-                // The newer one needs the stores, and with one STATE_DIR their locks.
-                loop.abandon()
-                board.publish(
-                    StatusBoard.beginning(
-                        worker,
-                        instance: configuration.instance,
-                        health: health
-                    )
-                )
-                recordLog.close(deadlineMilliseconds: 2_000)
-                return waitForStop(milliseconds: Self.fencedWaitMilliseconds)
-                    ? .toldToStop : WorkerEnd(exitCode: 75, sentence: message)
+                return leave(loop, recordLog, WorkerEnd(exitCode: 75, sentence: message))
+            } catch let fault as StoreFault where fault.isOfDisk {
+                let end = Self.end(for: fault)
+                log.error("partitions are left to others", ("because", .text(end.sentence)))
+                health.setNotReady(because: end.sentence)
+                return leave(loop, recordLog, end)
             } catch {
                 return Self.end(for: error)
             }
@@ -339,6 +335,21 @@ package final class WorkerRun {
                 )
             }
         }
+    }
+
+    /// Others are to have the partitions: lets go of them, and ends once they have them.
+    private func leave(_ loop: WorkerLoop, _ recordLog: KafkaLog, _ end: WorkerEnd) -> WorkerEnd {
+        // A newer instance needs the stores, and with one STATE_DIR their locks.
+        loop.abandon()
+        board.publish(
+            StatusBoard.beginning(
+                worker,
+                instance: configuration.instance,
+                health: health
+            )
+        )
+        recordLog.close(deadlineMilliseconds: 2_000)
+        return waitForStop(milliseconds: Self.leftWaitMilliseconds) ? .toldToStop : end
     }
 
     private func look(

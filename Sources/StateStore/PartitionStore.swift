@@ -90,4 +90,12 @@ package enum StoreFault: Error, Equatable, Sendable {
     case locked(message: String)
     /// Anything else the disk answers.
     case failed(message: String)
+
+    /// Whether the same is to be expected where it is opened again here, and not elsewhere.
+    package var isOfDisk: Bool {
+        switch self {
+        case .diskFull, .failed: true
+        case .damaged, .unreadable, .locked: false
+        }
+    }
 }

@@ -94,11 +94,26 @@ private struct RestoreBench {
         let old = try disk.open(partition: 0, changelogIdentity: "changelog")
         try old.apply(StoreChanges(), changelogOffset: 50)
         old.close()
-        let bench = RestoreBench(disk)
+        let bench = RestoreBench(disk, goneCount: 49)
         let store = try #require(try bench.restore.slice(waitMilliseconds: 0))
         #expect(store.changelogOffset == nil)
         let reason = try #require(bench.telemetry.wipeReasons.first)
-        #expect(reason.hasPrefix("the state ends at 50, its changelog at 0: "))
+        #expect(reason.hasPrefix("the state ends at 50, its changelog at 49: "))
+    }
+
+    /// It is the last copy of what the sources will not tell again.
+    @Test func `is not wiped for a changelog that was made anew`() throws {
+        let disk = MemoryDisk()
+        let old = try disk.open(partition: 0, changelogIdentity: "changelog")
+        try old.apply(StoreChanges(), changelogOffset: 50)
+        old.close()
+        let bench = RestoreBench(disk)
+        let end = try #require(throws: WorkerEnd.self) {
+            _ = try bench.restore.slice(waitMilliseconds: 0)
+        }
+        #expect(end.exitCode == 2 && end.sentence.contains("made anew. Keep every STATE_DIR"))
+        #expect(bench.telemetry.wipeReasons == [])
+        #expect(try disk.open(partition: 0, changelogIdentity: "changelog").changelogOffset == 50)
     }
 
     @Test(arguments: [(49 as Int64, 1), (50, 0)])
