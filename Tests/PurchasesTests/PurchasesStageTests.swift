@@ -921,6 +921,29 @@ import TokenWire
         #expect(bench.deadLetters().isEmpty)
     }
 
+    @Test func `dead-letters an answer whose key is too long for the book`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        let answer = PurchaseAnswered(
+            requestIdentifier: "report-0",
+            externalPurchaseID: TokenID("t"),
+            lineItemIDs: ["a"],
+            outcome: .accepted,
+            errors: [],
+            settledAt: bench.clock.now
+        )
+        for count in [TextLimit.tokenField.byteCountMax, 70_000] {
+            bench.append(.purchasesAnswered, key: String(repeating: "k", count: count)) {
+                answer.write(to: &$0)
+            }
+        }
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == ["purchases.bad_record"])
+        #expect(try bench.words() == ["a reported"])
+    }
+
     @Test func `loses nothing with its disk, between a report and its answer`() throws {
         let bench = bench()
         let anna = bench.customer(1)
