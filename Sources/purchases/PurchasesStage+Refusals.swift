@@ -117,7 +117,14 @@ extension PurchasesStage {
                 && (isPrimaryRefused
                     || !isPrimaryExcluded && item.attempts < Self.disagreementCountMax)
         {
+            metrics.sentBack(
+                refusal.isPassing
+                    ? .accountFull : isPrimaryRefused ? .primaryRefused : .isDuplicate,
+                app: place.key.lane.appAppleID
+            )
             item.attempts += refusal.isDuplicate && !isPrimaryRefused ? 1 : 0
+            // What has no room together may have it one by one.
+            item.goesAlone = item.goesAlone || refusal.isPassing && refusal.itemCount > 1
             item.flight = nil
             // Nothing wakes who waits for an event: only the time does.
             item.wait(

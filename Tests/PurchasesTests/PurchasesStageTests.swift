@@ -921,6 +921,20 @@ import TokenWire
         #expect(bench.deadLetters().isEmpty)
     }
 
+    @Test func `sends line items alone that report has no room for together`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.rejection = { _, ids in
+            ids.count > 1 ? PurchasesBench.Reply(reason: "report.account_full") : nil
+        }
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.buy("b", anna))
+        try bench.pass(.minutes(2))
+        #expect(bench.reports.first == ["a", "b"])
+        #expect(try bench.words().sorted() == ["a reported", "b reported"])
+    }
+
     @Test func `dead-letters an answer whose key is too long for the book`() throws {
         let bench = bench()
         let anna = bench.customer(1)
