@@ -15,6 +15,21 @@ final class PurchasesMetrics {
         case reopened
     }
 
+    /// Why `report` sends a sale back that goes to it again in a minute.
+    enum SentBack: String {
+        /// What it knows of the token has no room for the report.
+        case accountFull = "account_full"
+        /// It knows another token as the primary: that ends within the hour.
+        case isDuplicate = "is_duplicate"
+        /// The same, and Apple does not know that one: that ends once `dedupe` names another.
+        case primaryRefused = "primary_refused"
+    }
+
+    private struct SentBackCount: Hashable {
+        var app: Int64
+        var reason: SentBack
+    }
+
     private struct Count: Hashable {
         var app: Int64
         var outcome: Outcome
@@ -23,10 +38,12 @@ final class PurchasesMetrics {
 
     /// Counted since the plan in hand was begun.
     private var counts: [Count: Int64] = [:]
+    private var sentBack: [SentBackCount: Int64] = [:]
     private var waits: [(cause: HeldCount.Cause, seconds: Double)] = []
     private let held: Gauge
     private let answerWait: Gauge
     private let total: Counter
+    private let sentBackTotal: Counter
     /// A series each: to look for it by its label costs more than to count.
     private let waitSeconds: [HeldCount.Cause: Histogram.Series]
 
@@ -50,6 +67,14 @@ final class PurchasesMetrics {
                 + " not_owed - reopened + dead_letter + held.",
             labels: ["app", "outcome", "reason"]
         )
+        sentBackTotal = metrics.counter(
+            "purchases_sent_back_total",
+            help: "Sales that `report` sent back and that go to it again in a minute, by app and"
+                + " reason: account_full (no room for the report), is_duplicate (it knows another"
+                + " token as the primary, for an hour at most), primary_refused (the same, and Apple"
+                + " does not know that one).",
+            labels: ["app", "reason"]
+        )
         let seconds = metrics.histogram(
             "purchase_wait_seconds",
             help: "How long sales waited, by cause: token, rate, reference, apple.",
@@ -67,15 +92,19 @@ final class PurchasesMetrics {
         counts[Count(app: app, outcome: outcome, reason: reason), default: 0] += 1
     }
 
+    func sentBack(_ reason: SentBack, app: Int64) {
+        sentBack[SentBackCount(app: app, reason: reason), default: 0] += 1
+    }
+
     /// What was counted counts once the transaction of a plan is committed: what is done again after
     /// an abort would count twice.
     func settle(into plan: inout BatchPlan) {
-        let (counts, waits) = (self.counts, self.waits)
-        (self.counts, self.waits) = ([:], [])
-        guard !counts.isEmpty || !waits.isEmpty else {
+        let (counts, sentBack, waits) = (self.counts, self.sentBack, self.waits)
+        (self.counts, self.sentBack, self.waits) = ([:], [:], [])
+        guard !counts.isEmpty || !sentBack.isEmpty || !waits.isEmpty else {
             return
         }
-        plan.whenCommitted { [total, waitSeconds] in
+        plan.whenCommitted { [total, sentBackTotal, waitSeconds] in
             for wait in waits {
                 waitSeconds[wait.cause]?.observe(wait.seconds)
             }
@@ -86,6 +115,9 @@ final class PurchasesMetrics {
                     count.outcome.rawValue,
                     count.reason
                 )
+            }
+            for (count, number) in sentBack {
+                sentBackTotal.add(number, String(count.app), count.reason.rawValue)
             }
         }
     }

@@ -19,6 +19,8 @@ extension PurchasesStage {
         for (index, record) in zip(records.indices, records)
         where Worker.purchases.sources[record.topic] == .purchasesAnswered
             && !record.value.isAbsent && !record.key.isAbsent
+            // A longer one becomes a dead letter when its turn comes: it fits no key of the book.
+            && record.key.count <= TextLimit.tokenField.byteCountMax
         {
             let key = PurchaseKey(
                 String(decoding: batch.arena[record.key.indices], as: UTF8.self)

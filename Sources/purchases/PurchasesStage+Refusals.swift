@@ -49,6 +49,9 @@ extension PurchasesStage {
 
         /// What `report` knows of the token had no room: that passes.
         var isPassing: Bool { answer.reason == "report.account_full" }
+
+        /// Apple has the token as a duplicate, which no sale may follow.
+        var isStatusOrder: Bool { answer.reason == "report.status_order" }
     }
 
     func reject(
@@ -117,7 +120,14 @@ extension PurchasesStage {
                 && (isPrimaryRefused
                     || !isPrimaryExcluded && item.attempts < Self.disagreementCountMax)
         {
+            metrics.sentBack(
+                refusal.isPassing
+                    ? .accountFull : isPrimaryRefused ? .primaryRefused : .isDuplicate,
+                app: place.key.lane.appAppleID
+            )
             item.attempts += refusal.isDuplicate && !isPrimaryRefused ? 1 : 0
+            // What has no room together may have it one by one.
+            item.goesAlone = item.goesAlone || refusal.isPassing && refusal.itemCount > 1
             item.flight = nil
             // Nothing wakes who waits for an event: only the time does.
             item.wait(
@@ -135,6 +145,10 @@ extension PurchasesStage {
             // token is chosen no more, so that an item never goes in a circle.
             item.excluded.append(token)
             try queueAgain(&item, under: primary, place, event, &book, into: &plan)
+        } else if refusal.isStatusOrder, !isBound,
+            try takeAnother(than: refusal.token.key.tokenID, item, place, event, &book, into: &plan)
+        {
+            return
         } else if isBlamed {
             try blame(
                 errors,
@@ -191,6 +205,34 @@ extension PurchasesStage {
         item.flight = nil
         item.wait(for: .now, now: now)
         book.put(item, at: place)
+    }
+
+    /// A token carries no sale: the next one that fits, if the customer has one now.
+    ///
+    /// - Returns: whether it does. Where not, a person must know why: nothing is waited for.
+    private func takeAnother(
+        than token: TokenID,
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) -> Bool {
+        guard item.live == nil else {
+            return false
+        }
+        var other = item
+        other.excluded.append(token)
+        other.attempts = 0
+        other.flight = nil
+        other.wait(for: .now, now: plan.now)
+        let decision = try decideBase(&other, place, event, &book, now: plan.now)
+        switch decision {
+        case .queue, .wait(.rate):
+            try enact(decision, other, place, event, hasTurn: true, &book, into: &plan)
+            return true
+        case .wait, .notOwed, .repeated, .refuse: return false
+        }
     }
 
     /// An item that is under way no more: its net calculation is free.

@@ -77,4 +77,34 @@ import TokenDomain
         #expect(try counted(stage) == expected)
         #expect(try held(stage)?.filter { $0.value != 0 } == expected)
     }
+
+    @Test func `says how often report sends sales back, and why`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let (anna, bert, carl) = (bench.customer(1), bench.customer(2), bench.customer(3))
+        bench.token("full", customer: anna)
+        bench.token("late", customer: bert)
+        bench.token("forged", customer: carl, isForged: true)
+        bench.token("next", customer: carl)
+        bench.rejection = { request, _ in
+            switch request.externalPurchaseID.text {
+            case "full": PurchasesBench.Reply(reason: "report.account_full")
+            case "late":
+                PurchasesBench.Reply(reason: "report.is_duplicate", primary: TokenID("other"))
+            case "next":
+                PurchasesBench.Reply(reason: "report.is_duplicate", primary: TokenID("forged"))
+            default: nil
+            }
+        }
+        for customer in [anna, bert, carl] {
+            bench.sale(bench.buy("a", customer))
+        }
+        for _ in 0..<3 {
+            try bench.pass(.minutes(1))
+        }
+        #expect(
+            bench.sentBack() == ["account_full": 4, "is_duplicate": 4, "primary_refused": 4]
+        )
+        #expect(try bench.words() == [])
+    }
 }

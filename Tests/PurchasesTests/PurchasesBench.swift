@@ -296,6 +296,18 @@ final class PurchasesBench {
             .reduce(0, +)
     }
 
+    /// How many sales `report` sent back, by reason.
+    func sentBack() -> [String: Int] {
+        var counts: [String: Int] = [:]
+        for line in String(decoding: metrics.render(), as: UTF8.self).split(separator: "\n")
+        where line.hasPrefix("tollway_purchases_sent_back_total{") {
+            let reason = line.split(separator: "reason=\"").last?.prefix { $0 != "\"" }
+            let count = line.split(separator: " ").last.flatMap { Int($0) }
+            counts[String(reason ?? ""), default: 0] += count ?? 0
+        }
+        return counts
+    }
+
     /// ``PurchasesMetrics`` has the longest wait for an answer; nil where it tells none.
     var answerWaitSeconds: Double? {
         String(decoding: metrics.render(), as: UTF8.self).split(separator: "\n")

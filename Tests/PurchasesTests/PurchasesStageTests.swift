@@ -921,6 +921,78 @@ import TokenWire
         #expect(bench.deadLetters().isEmpty)
     }
 
+    @Test func `takes another token at once where no sale may follow what Apple has of the first`()
+        throws
+    {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.token("q", .acquisition, customer: anna)
+        bench.rejection = { request, _ in
+            request.externalPurchaseID == TokenID("t")
+                ? PurchasesBench.Reply(reason: "report.status_order") : nil
+        }
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.buy("b", anna))
+        try bench.settle()
+        #expect(try bench.words().sorted() == ["a reported", "b reported"])
+        #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("q"), TokenID("q")])
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test(arguments: [["t"], ["t", "q"]])
+    func `dead-letters a sale at once where no token is left that a sale may follow`(
+        tokens: [String]
+    ) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        for (token, type) in zip(tokens, [KnownTokenType.services, .acquisition]) {
+            bench.token(token, type, customer: anna)
+        }
+        bench.rejection = { _, _ in PurchasesBench.Reply(reason: "report.status_order") }
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(bench.reports.count == tokens.count)
+        #expect(bench.deadLetters().map(\.code) == ["purchases.rejected"])
+    }
+
+    @Test func `sends line items alone that report has no room for together`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.rejection = { _, ids in
+            ids.count > 1 ? PurchasesBench.Reply(reason: "report.account_full") : nil
+        }
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.buy("b", anna))
+        try bench.pass(.minutes(2))
+        #expect(bench.reports.first == ["a", "b"])
+        #expect(try bench.words().sorted() == ["a reported", "b reported"])
+    }
+
+    @Test func `dead-letters an answer whose key is too long for the book`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        let answer = PurchaseAnswered(
+            requestIdentifier: "report-0",
+            externalPurchaseID: TokenID("t"),
+            lineItemIDs: ["a"],
+            outcome: .accepted,
+            errors: [],
+            settledAt: bench.clock.now
+        )
+        for count in [TextLimit.tokenField.byteCountMax, 70_000] {
+            bench.append(.purchasesAnswered, key: String(repeating: "k", count: count)) {
+                answer.write(to: &$0)
+            }
+        }
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == ["purchases.bad_record"])
+        #expect(try bench.words() == ["a reported"])
+    }
+
     @Test func `loses nothing with its disk, between a report and its answer`() throws {
         let bench = bench()
         let anna = bench.customer(1)
