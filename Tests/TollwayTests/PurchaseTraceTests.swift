@@ -67,8 +67,15 @@ import TokenWire
             _ words: [String],
             _ settings: [String: String] = [:]
         ) throws -> TollwayProcess {
+            try run(["purchase", "trace"] + words, settings)
+        }
+
+        func run(
+            _ words: [String],
+            _ settings: [String: String] = [:]
+        ) throws -> TollwayProcess {
             try TollwayProcess.run(
-                ["purchase", "trace"] + words,
+                words,
                 environment: [
                     "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
                     "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
@@ -350,7 +357,11 @@ import TokenWire
         sale.write(to: &value)
         let key = Self.customer.text
         try world.write(.purchasesReceived, key: Array(key.utf8), value)
-        try world.write(.deadLetters(.purchases), key: Array(key.utf8), value)
+        // The names of others of the customer begin with its name.
+        for name in ["sale-1", "sale-10", "sale-11"] {
+            let refused = Self.sale(name, at: now)
+            try world.write(.deadLetters(.purchases), key: key) { refused.write(to: &$0) }
+        }
         let partition = TopicReader.partition(ofKey: Array(key.utf8), partitionCount: 3)
         let book =
             Array("i".utf8) + [0, UInt8(key.utf8.count)] + Array(key.utf8) + [0]
@@ -364,7 +375,12 @@ import TokenWire
         let lines = try #require(object["now"] as? [String])
         #expect(lines[0].hasPrefix("waits for an exchange rate of UYU within 48 hours of 20"))
         #expect(lines[0].hasSuffix("since 2025-10-09T08:53:20.000Z"))
-        #expect(lines.last?.contains("--stage purchases --grep sale-1") == true)
+        let last = try #require(lines.last)
+        let command = try #require(last.split(separator: "tollway dlq discard ").last)
+        let options = command.split(separator: " --why")[0].split(separator: " ").map(String.init)
+        #expect(options.count == 6 && options[0] == "--stage", "\(last)")
+        let count = try world.run(["dlq", "count"] + options)
+        #expect(count.output == "1\n", "\(last): \(count.talk)")
         #expect((object["deadLetters"] as? [[String: Any]])?.count == 1)
     }
 

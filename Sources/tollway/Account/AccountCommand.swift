@@ -38,8 +38,8 @@ enum AccountCommand {
             Apple wants it 15 days after the month. Of production alone, as the sandbox has no
             deadline.
             Reads every token topic once and the states: ten million tokens take some minutes, and
-            memory is 40 bytes for each token of one partition, 75 for each of its accounts, and
-            some 50 for each sale of it.
+            memory is 40 bytes for each token of one partition, 100 to 200 for each of its accounts
+            (half as much again while they grow), and some 50 for each sale of it.
             Exit 1 if an account does not close, 3 without a topic or where nothing of an app of
             --app came in, 6 without Kafka, 75 if a transaction in a topic does not end.
             """,

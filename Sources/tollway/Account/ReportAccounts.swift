@@ -14,6 +14,9 @@ struct ReportAccounts {
     }
 
     /// What is kept of a token.
+    ///
+    /// 64 bytes, and 8 of key. A dictionary has a power of two of buckets and fills three quarters of
+    /// them: 96 to 192 bytes a token, and the old buckets as well while it grows.
     struct Token {
         var app: Int64
         var environment: AppleEnvironment

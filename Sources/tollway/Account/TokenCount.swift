@@ -7,8 +7,9 @@ internal import TokenWire
 /// Counts the tokens of a window in every topic that they pass, a million tokens or one partition at
 /// a time.
 ///
-/// Memory is that of these tokens: some 40 bytes each, and 60 for each of report's accounts; and, until all is
-/// read, 40 for each token that Apple has refused and that came again.
+/// Memory is that of these tokens: some 40 bytes each, and 100 to 200 for each of report's accounts
+/// (see ``ReportAccounts/Token``); and, until all is read, 40 for each token that Apple has refused
+/// and that came again.
 struct TokenCount {
     let configuration: Configuration
     let window: AccountWindow

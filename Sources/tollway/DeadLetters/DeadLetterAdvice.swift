@@ -132,7 +132,8 @@ enum DeadLetterAdvice {
                 "notifications.record_refused", "notifications.output_too_large",
             ],
             means: "Kafka does not take what the record becomes",
-            todo: "a topic's max.message.bytes was lowered: tollway topics plan, apply; replay"
+            todo: "a topic's max.message.bytes was lowered: tollway topics plan, apply; restart "
+                + "the worker, which reads it at its start; replay"
         ),
         Row(
             codes: ["dedupe.bad_record", "report.bad_record", "purchases.bad_record"],
@@ -146,8 +147,9 @@ enum DeadLetterAdvice {
                 "with this record the token's state would pass what Kafka takes as one record. How "
                 + "many reports wait for the token is nothing (each has a record of its own); how "
                 + "large one is counts, twice",
-            todo: "raise max.message.bytes of report.state.v1, then replay; or ask for fewer line "
-                + "items at once"
+            todo: "ask for fewer line items at once; where max.message.bytes of a topic that "
+                + "report writes is below Kafka's default: tollway topics plan, apply; restart "
+                + "report; replay"
         ),
     ]
 

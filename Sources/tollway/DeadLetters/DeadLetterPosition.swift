@@ -8,6 +8,11 @@ struct DeadLetterPosition: Hashable, Comparable, CustomStringConvertible {
 
     var description: String { "\(stage.rawValue)/\(partition)/\(offset)" }
 
+    /// The filter that matches this dead letter and no other.
+    var options: String {
+        "--stage \(stage.rawValue) --partition \(partition) --offset \(offset)"
+    }
+
     init(stage: Worker, partition: Int32, offset: Int64) {
         self.stage = stage
         self.partition = partition

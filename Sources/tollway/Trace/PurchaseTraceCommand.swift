@@ -235,10 +235,10 @@ extension PurchaseSearch {
         }
         let open = item.map(deadLetters) ?? deadLetters
         for deadLetter in open where deadLetter.settled == nil {
+            // By its place: a search for order-1001-1 finds order-1001-10 as well, and refunds of it.
             lines.append(
                 "an open dead letter, \(deadLetter.code) (\(deadLetter.position)): correct the sale and send"
-                    + " it again, then tollway dlq discard --stage \(deadLetter.position.stage.rawValue)"
-                    + " --grep \(ShellWord.of(lineItemID)) --why TEXT"
+                    + " it again, then tollway dlq discard \(deadLetter.position.options) --why TEXT"
             )
         }
         return lines

@@ -51,9 +51,10 @@ struct TraceDeadLetter {
 
     /// What settles it, as it is typed; both are dry until `--yes`.
     func command(for id: TokenID, lastAccepted: ReportStatus?) -> String {
-        let which = "--token \(ShellWord.of(id.text)) --stage \(position.stage.rawValue)"
-        return goesBack(lastAccepted: lastAccepted)
-            ? "tollway dlq replay \(which)" : "tollway dlq discard \(which) --why TEXT"
+        // A replay judges each dead letter of the token anew. A discard does not, so it names one.
+        goesBack(lastAccepted: lastAccepted)
+            ? "tollway dlq replay --token \(ShellWord.of(id.text)) --stage \(position.stage.rawValue)"
+            : "tollway dlq discard \(position.options) --why TEXT"
     }
 
     func json(for id: TokenID, lastAccepted: ReportStatus?) -> String {

@@ -14,6 +14,11 @@ import TokenDomain
         october.start + .days(number - 1) + .hours(hour)
     }
 
+    /// SIZING.md and the operator's pod are computed from it: 72 bytes with the key.
+    @Test func `keeps no more of a token than the pages count`() {
+        #expect(MemoryLayout<ReportAccounts.Token>.stride <= 64)
+    }
+
     /// A token made on 10 October that ends on 20 December.
     private func account(
         _ lastAccepted: ReportStatus?,

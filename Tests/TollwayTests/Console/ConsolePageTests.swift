@@ -103,6 +103,10 @@ import TokenDomain
             )
         }
         #expect(Set(DeadLetterAdvice.rows.flatMap(\.codes)).count > 30)
+        // A worker reads a topic's limit once, at its start.
+        for row in DeadLetterAdvice.rows where row.todo.contains("max.message.bytes") {
+            #expect(row.todo.contains("; restart "), "\(row.codes)")
+        }
     }
 
     @Test func `sees whether a lane makes its deadlines`() {

@@ -47,7 +47,14 @@ import TokenDomain
         )
         let deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
         let command = deadLetter.command(for: TokenID("id"), lastAccepted: lastAccepted)
-        #expect(command.hasPrefix(goesBack ? "tollway dlq replay" : "tollway dlq discard"))
+        // A discard of all of the token's would take with it what may still go back.
+        let stage = stage.rawValue
+        #expect(
+            command
+                == (goesBack
+                    ? "tollway dlq replay --token id --stage \(stage)"
+                    : "tollway dlq discard --stage \(stage) --partition 0 --offset 1 --why TEXT")
+        )
         var account = TokenAccount(
             externalPurchaseID: TokenID("id"),
             touchedAt: Timestamp(milliseconds: 1)
