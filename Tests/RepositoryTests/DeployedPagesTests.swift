@@ -1,0 +1,28 @@
+import Testing
+import TokenDomain
+
+@Suite struct `The pages of Deploy` {
+    @Test(arguments: Worker.allCases.filter { $0.changelog != nil })
+    func `size the state of each worker that has one`(worker: Worker) throws {
+        let rows = try SourceTree.text(of: "Deploy/SIZING.md").split(separator: "\n")
+        #expect(rows.contains { $0.hasPrefix("| state of \(worker.rawValue)") })
+    }
+
+    /// The id lies inside the token's base64 in a dead letter of decode, and in other names.
+    @Test func `find dead letters by token, not by bytes`() throws {
+        for page in ["RUNBOOK.md", "PURCHASES.md", "README.md"] {
+            #expect(!(try SourceTree.text(of: "Deploy/\(page)")).contains("ls --grep"), "\(page)")
+        }
+    }
+
+    /// A correction has no name of its own: sent again it undoes what came between.
+    @Test func `promise no platform that a correction may be sent again`() throws {
+        for page in ["Protocols/openapi.yaml", "Deploy/RUNBOOK.md"] {
+            let text = try SourceTree.text(of: page)
+            for part in text.matches(of: /[Rr]epeats are settled.{0,120}/.dotMatchesNewlines()) {
+                #expect(part.output.contains("`retract`"), "\(page): \(part.output)")
+            }
+            #expect(!text.contains("The same event sent twice is settled once"), "\(page)")
+        }
+    }
+}
