@@ -20,7 +20,8 @@ extension TokenAccount {
         if isRepeat(origin, time: time) {
             return .repeated
         }
-        if let fault = fault(of: request, partCount: parts.count) {
+        // What is under way is answered when it ends, whatever was learnt of the token since.
+        if !isUnderWay(request, parts), let fault = fault(of: request, partCount: parts.count) {
             return .refused(fault)
         }
         let known = lastRequestAt ?? lastRequestOffset.map { _ in touchedAt }
@@ -66,7 +67,7 @@ extension TokenAccount {
         if parts.count == 1 {
             request.lineItems = parts[0]
         }
-        if request.purchaseKey != nil, isUnderWay(request) {
+        if isUnderWay(request, parts) {
             return .underWay
         }
         if let identifier = request.requestIdentifier?.lowercased() {
@@ -105,9 +106,15 @@ extension TokenAccount {
 
     /// Whether sales are asked for once more whose report is under way: `purchases` has waited long for
     /// its answer, which comes.
-    private func isUnderWay(_ request: ReportRequested) -> Bool {
-        current?.purchaseKey == request.purchaseKey && current?.askedAt == request.askedAt
-            && current?.status == request.status && current?.lineItems == request.lineItems
+    ///
+    /// One that an earlier version took in does not name when.
+    private func isUnderWay(_ request: ReportRequested, _ parts: [String]) -> Bool {
+        guard let current, request.purchaseKey != nil else {
+            return false
+        }
+        return current.purchaseKey == request.purchaseKey && current.status == request.status
+            && current.lineItems == (parts.count == 1 ? parts[0] : request.lineItems)
+            && (current.askedAt == nil || current.askedAt == request.askedAt)
     }
 
     // MARK: Under a given identifier

@@ -285,23 +285,45 @@ import Testing
 
     /// `purchases` asks once more where no answer has come for days.
     @Test(arguments: [
-        ("[1]", "c1.anna", true), ("[2]", "c1.anna", false), ("[1]", "c1.bob", false),
-        ("[1]", nil, false),
+        ("[1]", "c1.anna", 0, true), ("[2]", "c1.anna", 0, false), ("[1]", "c1.bob", 0, false),
+        ("[1]", nil, 0, false), ("[1]", "c1.anna", 1, false),
     ])
     func `makes no second report of sales whose report is under way`(
         lineItems: String,
         purchaseKey: String?,
+        later: Int64,
         isSame: Bool
     ) {
         var account = Fixtures.account()
         var request = Fixtures.request(.lineItem, lineItems: "[1]")
         request.purchaseKey = PurchaseKey("c1.anna")
+        request.askedAt = Self.received
         #expect(account.take(request, offset: 1, now: Self.due) == .owed)
         request.lineItems = lineItems
         request.purchaseKey = purchaseKey.map { PurchaseKey($0) }
+        request.askedAt = Self.received + .hours(later)
         let absorption = account.take(request, offset: 2, now: Self.due)
         #expect(absorption == (isSame ? .underWay : .owed))
         #expect(account.line.count == (isSame ? 0 : 1))
+    }
+
+    /// Also where the token turned out to be a duplicate, or an earlier version took the request in.
+    @Test(arguments: [false, true])
+    func `knows sales that are under way, whatever was learnt since`(isOld: Bool) {
+        var account = Fixtures.account()
+        var request = Fixtures.request(.lineItem, lineItems: "[1]")
+        request.purchaseKey = PurchaseKey("c1.anna")
+        request.askedAt = isOld ? nil : Self.received
+        #expect(account.take(request, offset: 1, now: Self.due) == .owed)
+        _ = account.take(
+            Fixtures.distinct(.duplicate(of: TokenID("first"))),
+            offset: 2,
+            now: Self.due
+        )
+        #expect(account.duplicateFault != nil)
+        request.askedAt = Self.received
+        #expect(account.take(request, offset: 3, now: Self.due) == .underWay)
+        #expect(account.line.isEmpty)
     }
 
     /// Also where it waits behind another report; the answer is that of the report Apple has.
