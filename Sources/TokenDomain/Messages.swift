@@ -239,7 +239,9 @@ package struct AppleError: Equatable, Sendable {
 
 extension AppleError {
     /// A line item was accepted before, in another report; Apple may not say which.
-    var isRepeatedLineItem: Bool { name == .duplicateValue && fieldName == "lineItemId" }
+    package var isRepeatedLineItem: Bool {
+        name == .duplicateValue && fieldName == "lineItemId"
+    }
     /// The line item was accepted before, in another report.
     var isKnownLineItem: Bool { isRepeatedLineItem && lineItemID != nil }
     /// Apple does not know the token.

@@ -288,7 +288,7 @@ extension PurchasesStage {
     }
 
     private static func fault(_ errors: [AppleError], _ answer: PurchaseAnswered) -> Fault {
-        if errors.contains(where: { $0.name == .duplicateValue && $0.fieldName == "lineItemId" }) {
+        if errors.contains(where: \.isRepeatedLineItem) {
             return Fault(
                 code: PurchaseRule.conflict.code,
                 message: "Apple has another line item under this lineItemId: send another one."
