@@ -113,16 +113,24 @@ package struct PurchaseOutcome: Equatable, Sendable {
     }
 }
 
-/// A value of `tokens.refused.v1`: Apple does not know this token.
+/// A value of `tokens.refused.v1`: Apple does not know this token, or does after all.
 package struct TokenRefused: Equatable, Sendable {
     package var externalPurchaseID: TokenID
     package var customer: CustomerID?
     package var refusedAt: Timestamp
+    /// When Apple accepted a report of it, with which the refusal is none any more.
+    package var withdrawnAt: Timestamp?
 
-    package init(externalPurchaseID: TokenID, customer: CustomerID?, refusedAt: Timestamp) {
+    package init(
+        externalPurchaseID: TokenID,
+        customer: CustomerID?,
+        refusedAt: Timestamp,
+        withdrawnAt: Timestamp? = nil
+    ) {
         self.externalPurchaseID = externalPurchaseID
         self.customer = customer
         self.refusedAt = refusedAt
+        self.withdrawnAt = withdrawnAt
     }
 
     package var purchaseKey: PurchaseKey {

@@ -224,10 +224,8 @@ extension TokenAccount {
             return .repeated
         }
         ownerConflictCount += 1
-        if lastAccepted == nil, refusedAt == nil {
-            otherCustomers.removeAll { $0 == another }
-            otherCustomers.append(another)
-            otherCustomers.removeFirst(max(otherCustomers.count - Self.otherCustomerCountMax, 0))
+        if lastAccepted == nil || refusedAt != nil {
+            note(otherCustomer: another)
         }
         return .ownerConflict
     }

@@ -172,6 +172,7 @@ extension TokenAccount {
         debt = nil
         waitingNotice = nil
         waitingReminder = nil
+        effects += tellKnown(at: answer.answeredAt)
         otherCustomers = []
         oweNextMonth(
             after: intent,
@@ -238,35 +239,6 @@ extension TokenAccount {
         return effects + advance(now: answer.answeredAt, policy: policy)
     }
 
-    /// Apple does not know the token: each customer it is said to be of must know, for another of
-    /// theirs takes its place; at first those that were named before, then whoever's sale it hid.
-    private mutating func tellUnknown(
-        of intent: ReportIntent,
-        at time: Timestamp
-    ) -> [ReportEffect] {
-        var told: [CustomerID?] = refusedAt == nil ? [customer] + otherCustomers : []
-        if let purchaseKey = intent.purchaseKey {
-            let isToken = purchaseKey.text == externalPurchaseID.text
-            let asked = isToken ? nil : CustomerID(purchaseKey.text)
-            // A longer one is no customer's, and nobody could read what is told of it.
-            let isReadable = isToken || purchaseKey.text.utf8.count <= CustomerID.byteCount
-            if isReadable, asked != customer, !told.contains(asked) {
-                told.append(asked)
-            }
-        }
-        refusedAt = refusedAt ?? time
-        otherCustomers = []
-        return told.map {
-            .refusedToken(
-                TokenRefused(
-                    externalPurchaseID: externalPurchaseID,
-                    customer: $0,
-                    refusedAt: time
-                )
-            )
-        }
-    }
-
     /// A report that is outdated was withdrawn, or refused: the token's own is due, or waits for a
     /// person to replay the dead letter that has the token.
     mutating func oweInstead(of intent: ReportIntent, at time: Timestamp) {
@@ -299,55 +271,6 @@ extension TokenAccount {
             // The token's own debt keeps its place.
             parked.remove(at: parked.firstIndex { $0.reason == .request } ?? 0)
         }
-    }
-
-    private func answer(
-        to intent: ReportIntent,
-        of purchaseKey: PurchaseKey,
-        _ outcome: ReportOutcome.Outcome,
-        errors: [AppleError],
-        reason: String? = nil
-    ) -> PurchaseAnswer {
-        PurchaseAnswer(
-            purchaseKey: purchaseKey,
-            requestIdentifier: intent.identifier,
-            lineItems: intent.lineItems,
-            outcome: outcome,
-            errors: errors,
-            reason: reason,
-            verified: intent.search?.verified ?? [],
-            holders: intent.search?.holders ?? [],
-            primary: nil,
-            askedAt: intent.askedAt
-        )
-    }
-
-    /// The newest accepted report with line items, where it has those of an intent: `purchases` asks
-    /// once more for what it had no answer to.
-    ///
-    /// An older one that has them does not say what Apple has now. An earlier version of `purchases`,
-    /// which names no time, takes the answer for that to the report before.
-    func holder(of intent: ReportIntent) -> AcceptedReport? {
-        guard intent.askedAt != nil,
-            let newest = accepted.last(where: { $0.status == .lineItem }),
-            newest.says(intent.status, intent.lineItems)
-        else {
-            return nil
-        }
-        return newest
-    }
-
-    /// The answer to sales that Apple has by an earlier report, as they are asked for.
-    func answer(
-        to intent: ReportIntent,
-        of purchaseKey: PurchaseKey,
-        heldBy report: AcceptedReport,
-        _ policy: ReportPolicy
-    ) -> PurchaseAnswer {
-        var answer = answer(to: intent, of: purchaseKey, .verified, errors: [])
-        answer.requestIdentifier =
-            report.identifier ?? policy.requestIdentifier(externalPurchaseID, report.number)
-        return answer
     }
 
     private mutating func keepAccepted(_ intent: ReportIntent, policy: ReportPolicy) {

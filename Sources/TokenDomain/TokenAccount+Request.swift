@@ -104,19 +104,6 @@ extension TokenAccount {
         return .owed
     }
 
-    /// Whether sales are asked for once more whose report is under way: `purchases` has waited long for
-    /// its answer, which comes.
-    ///
-    /// One that an earlier version took in does not name when.
-    private func isUnderWay(_ request: ReportRequested, _ parts: [String]) -> Bool {
-        guard let current, request.purchaseKey != nil else {
-            return false
-        }
-        return current.purchaseKey == request.purchaseKey && current.status == request.status
-            && current.lineItems == (parts.count == 1 ? parts[0] : request.lineItems)
-            && (current.askedAt == nil || current.askedAt == request.askedAt)
-    }
-
     // MARK: Under a given identifier
 
     mutating func absorb(

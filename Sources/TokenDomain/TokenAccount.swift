@@ -72,10 +72,10 @@ package struct TokenAccount: Equatable, Sendable {
     package var customer: CustomerID?
     /// How many records named another customer than ``customer``.
     package var ownerConflictCount = 0
-    /// The newest of those customers, until Apple has said whether it knows the token.
+    /// The newest of those customers, until Apple has said that it knows the token.
     package var otherCustomers: [CustomerID] = []
 
-    /// When Apple said that it does not know the token; nil where it never did.
+    /// When Apple said that it does not know the token; nil where it never did, or knows it now.
     package var refusedAt: Timestamp?
     package var lastAccepted: ReportStatus?
     package var lastAcceptedAt: Timestamp?

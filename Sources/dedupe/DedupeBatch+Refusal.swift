@@ -4,7 +4,7 @@ internal import StateStore
 internal import TokenDomain
 internal import TokenWire
 
-/// Apple does not know a token: the next one of its period takes its place.
+/// Apple does not know a token: the next one of its period takes its place. Or Apple does after all.
 extension DedupeBatch {
     /// Duplicates looked at in one question.
     private static let memberCountMax: UInt32 = 64
@@ -31,20 +31,51 @@ extension DedupeBatch {
             externalPurchaseID: Array(refusal.token.externalPurchaseID.text.utf8),
             keysExpire: found?.keysExpire ?? refusal.token.refusedAt + SeenBefore.keyLifetime
         )
+        let isWithdrawn = refusal.token.withdrawnAt != nil
         switch found?.standing {
-        case nil where refusal.token.customer != nil:
+        case nil where refusal.token.customer != nil && !isWithdrawn:
             record.isUnheard = true
             put(record, asked.partition, into: &plan)
+        case .refusedUnheard where isWithdrawn:
+            KeySweep.Removal(partition: asked.partition, identity: record.identity)
+                .remove(in: &plan)
         case nil, .heard, .refusedUnheard:
             // Without a customer there is no period.
             break
         case .member(let place):
             record.place = place
+            guard !isWithdrawn else {
+                try reinstate(record, place, asked.partition, into: &plan)
+                break
+            }
             if try refuse(record, place, asked.partition, into: &plan) {
                 return
             }
         }
-        plan.conclude(.settled("refused_token"))
+        plan.conclude(.settled(isWithdrawn ? "known_token" : "refused_token"))
+    }
+
+    /// Apple knows a token after all: it is the primary of its period, unless one before it is.
+    ///
+    /// Another one that took its place was reported as what it was then. A token that was no primary when
+    /// it was refused becomes none later: what it said is not kept.
+    private func reinstate(
+        _ known: DedupeRecord,
+        _ place: PeriodPlace,
+        _ partition: Int32,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        let keys = [DedupeEntry.key(ofPeriod: place.period)]
+        let entry = try Self.values(keys, plan.state, partition)[0]
+        guard var head = entry.map({ PeriodHead(entry: $0.span) }),
+            head.primary.map({ place.index < $0.index }) ?? true
+        else {
+            return
+        }
+        head.primary = PeriodHead.Primary(index: place.index, id: known.externalPurchaseID)
+        var record = known
+        record.head = head
+        put(record, partition, into: &plan)
     }
 
     /// - Returns: whether another token was promoted, with which the record is concluded.

@@ -25,7 +25,7 @@ final class DedupeStage: StatefulStage {
             try work.look(in: plan.state)
             if let horizon = forgetting.horizon(now: plan.now) {
                 for removal in try sweep.expired(by: horizon, in: plan.state, now: plan.now) {
-                    remove(removal, in: &plan)
+                    removal.remove(in: &plan)
                 }
             }
             try work.conclude(batch, into: &plan)
@@ -42,17 +42,6 @@ final class DedupeStage: StatefulStage {
         of batch: RecordBatch,
         into plan: inout BatchPlan
     ) -> Int { DedupeBatch.appendSeen(record, of: batch, into: &plan) }
-
-    private func remove(_ removal: KeySweep.Expired, in plan: inout BatchPlan) {
-        let entries = plan.state.put(
-            recordWithKey: plan.outputs.place(removal.changelogKey),
-            value: .absent,
-            partition: removal.partition
-        )
-        for key in DedupeRecord.entryKeys(identity: removal.identity, place: removal.place) {
-            entries.remove(key: key.span)
-        }
-    }
 
     // MARK: State
 

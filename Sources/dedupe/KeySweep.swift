@@ -1,3 +1,4 @@
+internal import Kafka
 internal import StageRuntime
 internal import StateStore
 internal import TokenDomain
@@ -13,7 +14,7 @@ struct KeySweep {
     static let interval = Milliseconds.seconds(1)
 
     /// A token whose keys are to be removed.
-    struct Expired {
+    struct Removal {
         var partition: Int32
         var identity: DedupeKey
         /// Where it has a period.
@@ -21,6 +22,17 @@ struct KeySweep {
 
         var changelogKey: [UInt8] {
             DedupeRecord.changelogKey(identity: identity, place: place)
+        }
+
+        func remove(in plan: inout BatchPlan) {
+            let entries = plan.state.put(
+                recordWithKey: plan.outputs.place(changelogKey),
+                value: .absent,
+                partition: partition
+            )
+            for key in DedupeRecord.entryKeys(identity: identity, place: place) {
+                entries.remove(key: key.span)
+            }
         }
     }
 
@@ -36,7 +48,7 @@ struct KeySweep {
         by horizon: Timestamp,
         in state: StagedState,
         now: Timestamp
-    ) throws(StoreFault) -> [Expired] {
+    ) throws(StoreFault) -> [Removal] {
         let partitions = state.partitions
         if let last, now >= last, now - last < Self.interval {
             return []
@@ -49,7 +61,7 @@ struct KeySweep {
         let partition = partitions[turn]
         var left = Self.entryCountMax
         var next: [UInt8]?
-        var found: [Expired] = []
+        var found: [Removal] = []
         try state.scan(
             .state,
             partition: partition,
@@ -65,7 +77,7 @@ struct KeySweep {
             left -= 1
             let entry = DedupeEntry.identity(value.span)
             if entry.keysExpire <= horizon {
-                var expired = Expired(
+                var expired = Removal(
                     partition: partition,
                     identity: DedupeKey(key.span.extracting(1..<key.count))
                 )

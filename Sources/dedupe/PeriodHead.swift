@@ -3,7 +3,7 @@ internal import TokenDomain
 /// What the worker knows of a period as a whole: how many tokens it has, and which is its primary.
 ///
 /// Tokens of a period are counted from 0 in the order of their offsets. The primary is the first that
-/// Apple does not refuse, so it only ever moves on to a later one.
+/// Apple does not refuse: it moves on to a later one, and back to one that Apple knows after all.
 struct PeriodHead: Equatable {
     struct Primary: Equatable {
         var index: UInt32

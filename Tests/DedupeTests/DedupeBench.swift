@@ -26,6 +26,8 @@ final class DedupeBench {
         case again
         /// Of `tokens.refused`: no other token replaces it.
         case refused
+        /// Likewise: Apple knows it after all.
+        case known
         /// Likewise: this one takes its place.
         case promoted(String, from: String)
         case deadLetter(String)
@@ -36,6 +38,7 @@ final class DedupeBench {
             case .duplicate(let first): "duplicate of \(first)"
             case .again: "again"
             case .refused: "refused"
+            case .known: "known"
             case .promoted(let id, let from): "\(id) promoted from \(from)"
             case .deadLetter(let code): code
             }
@@ -68,11 +71,12 @@ final class DedupeBench {
         try answers(plan(values: values, topic: topic))
     }
 
-    /// Apple does not know these tokens.
+    /// Apple does not know these tokens, or does after all.
     func refuse(
         _ ids: [String],
         customer: String? = "c1.customer",
-        partition: Int32 = 0
+        partition: Int32 = 0,
+        isWithdrawn: Bool = false
     ) throws -> [Answer] {
         try judge(
             values: ids.map { id in
@@ -80,7 +84,8 @@ final class DedupeBench {
                 TokenRefused(
                     externalPurchaseID: TokenID(id),
                     customer: customer.map(CustomerID.init),
-                    refusedAt: now
+                    refusedAt: now,
+                    withdrawnAt: isWithdrawn ? now : nil
                 ).write(to: &value)
                 return (partition, value)
             },
@@ -221,7 +226,8 @@ final class DedupeBench {
                 case .seen: return .deadLetter("seen")
                 }
             case .settled(let reason):
-                return reason == "refused_token" ? .refused : .again
+                return reason == "refused_token"
+                    ? .refused : reason == "known_token" ? .known : .again
             case .deadLetter(let fault):
                 return .deadLetter(fault.code)
             case .deadLetterAndForward(let fault, let outputCount):

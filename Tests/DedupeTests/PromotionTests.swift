@@ -120,6 +120,40 @@ import TokenWire
         )
     }
 
+    /// Apple was asked too early, or elsewhere.
+    @Test func `is again the one that Apple knows after all`() throws {
+        var bench = DedupeBench()
+        _ = try bench.judge([Dedupe.token("a")])
+        #expect(try bench.refuse(["a"]) == [.refused])
+        #expect(try bench.refuse(["a", "x"], isWithdrawn: true) == [.known, .known])
+        try bench.submitAndCommit()
+        bench = try bench.restored()
+        #expect(
+            try bench.judge(["b", "c"].map { Dedupe.token($0) })
+                == [.duplicate(of: "a"), .duplicate(of: "a")]
+        )
+        // One that took its place is one of its duplicates again.
+        #expect(try bench.refuse(["a"]) == [.promoted("b", from: "a")])
+        #expect(try bench.refuse(["a"], isWithdrawn: true) == [.known])
+        #expect(try bench.refuse(["b", "b"], isWithdrawn: true) == [.known, .known])
+        try bench.submitAndCommit()
+        bench = try bench.restored()
+        #expect(try bench.judge([Dedupe.token("d")]) == [.duplicate(of: "a")])
+        #expect(try bench.refuse(["a"]) == [.promoted("b", from: "a")])
+    }
+
+    @Test func `is a token that Apple refused and knows before it is read`() throws {
+        var bench = DedupeBench()
+        #expect(try bench.refuse(["a"]) == [.refused])
+        try bench.submitAndCommit()
+        #expect(try bench.refuse(["a"], isWithdrawn: true) == [.known])
+        try bench.submitAndCommit()
+        bench = try bench.restored()
+        #expect(
+            try bench.judge(["a", "b"].map { Dedupe.token($0) }) == [.primary, .duplicate(of: "a")]
+        )
+    }
+
     @Test func `passes over many refused ones, each once`() throws {
         let bench = DedupeBench()
         let ids = (0..<300).map { "t\($0)" }

@@ -144,7 +144,8 @@ package enum MessageExamples {
         TokenRefused(
             externalPurchaseID: bareToken.externalPurchaseID,
             customer: nil,
-            refusedAt: time
+            refusedAt: time,
+            withdrawnAt: time
         ),
     ]
     package static let purchasesAnswered = [

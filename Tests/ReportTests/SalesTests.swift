@@ -317,6 +317,39 @@ import TokenWire
         )
     }
 
+    /// It was asked for too early, or elsewhere: the dead letter of it was replayed.
+    @Test func `is known after all where Apple accepts it, to all who were told`() throws {
+        let bench = ReportBench()
+        bench.script = { _ in Self.unknown }
+        bench.launch()
+        bench.distinct(bench.id(1), customer: "c1.x")
+        bench.distinct(bench.id(1), customer: "c1.y")
+        for key in ["c1.z", bench.id(1).text] {
+            bench.request(
+                bench.id(1),
+                .lineItem,
+                lineItems: #"[{"lineItemId":"a"}]"#,
+                purchaseKey: key
+            )
+            try bench.pass(.minutes(1))
+        }
+        bench.distinct(bench.id(1), customer: "c1.late")
+        try bench.pass(.minutes(1))
+        let told = try bench.refusedTokens()
+        let keys = ["c1.late", "c1.x", "c1.y", "c1.z", bench.id(1).text].sorted()
+        #expect(told.map(\.key).sorted() == keys)
+        #expect(told.allSatisfy { $0.refused.withdrawnAt == nil })
+        bench.script = { _ in .answered }
+        bench.request(bench.id(1), .noLineItem)
+        try bench.pass(.minutes(1))
+        let withdrawn = try bench.refusedTokens().filter { $0.refused.withdrawnAt != nil }
+        #expect(withdrawn.map(\.key).sorted() == keys)
+        // It is news once.
+        bench.request(bench.id(1), .noLineItem)
+        try bench.pass(.minutes(1))
+        #expect(try bench.refusedTokens().count == told.count + withdrawn.count)
+    }
+
     @Test func `is no other refusal`() throws {
         let bench = ReportBench()
         bench.script = { _ in

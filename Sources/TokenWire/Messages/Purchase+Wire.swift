@@ -101,6 +101,7 @@ extension TokenRefused: WireMessage {
         coder.member("externalPurchaseId", &externalPurchaseID, atMost: .tokenField)
         coder.member("customer", &customer, atMost: .customer)
         coder.member("refusedAt", &refusedAt)
+        coder.member("withdrawnAt", &withdrawnAt)
     }
 
     /// Reads a value of `tokens.refused.v1`.
