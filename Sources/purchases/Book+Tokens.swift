@@ -4,13 +4,23 @@ internal import TokenDomain
 
 /// The tokens of a customer.
 extension Book {
-    /// All of them, at most ``tokenCountMax`` of the store, as they are now.
+    /// All of them, at most ``tokenCountMax`` of the store and those that are named, as they are now.
     mutating func tokens(
         of customer: BookPlace,
+        named: [TokenID],
         now: Timestamp
     ) throws(StoreFault) -> [CustomerToken] {
         var found: [(token: CustomerToken, decodedAt: Timestamp)] = []
-        for place in try places(ofTokensOf: customer, now: now) {
+        var places = try places(ofTokensOf: customer, now: now)
+        if places.count >= Self.tokenCountMax {
+            for id in named {
+                let place = customer.at(.token(id, of: customer.key.purchaseKey))
+                if !places.contains(place) {
+                    places.append(place)
+                }
+            }
+        }
+        for place in places {
             if let token = try token(place), let candidate = token.candidate {
                 found.append((candidate, token.decodedAt))
             }
@@ -88,14 +98,59 @@ extension Book {
             places.append(BookPlace(partition: partition, key: BookKey(bytes: key)))
             return places.count < Self.tokenCountMax
         }
+        if places.count == Self.tokenCountMax {
+            places = try primaries(of: customer, prefix)
+        }
         for place in recent.tokens(of: customer) where !places.contains(place) {
             places.append(place)
         }
         return places
     }
 
-    /// No customer has as many; who sends more forges them.
+    /// Of a customer with more tokens than are kept in mind: those that Apple has not refused, of each
+    /// period the primary, and of those that came last.
+    ///
+    /// Who sends as many forges them; Apple refuses one after the other, and the customer's own is seen.
+    private func primaries(
+        of customer: BookPlace,
+        _ prefix: [UInt8]
+    ) throws(StoreFault) -> [BookPlace] {
+        typealias Found = (place: BookPlace, offset: Int64, decodedAt: Timestamp)
+        let partition = customer.partition
+        var first: [TokenPeriod: Found] = [:]
+        var others: [Found] = []
+        var leftCount = Self.scannedCountMax
+        try state.scan(.state, partition: partition, from: prefix, within: prefix) { key, value in
+            let place = BookPlace(partition: partition, key: BookKey(bytes: key))
+            let record = memory.slot(place)?.record ?? Self.read(value, place.key)
+            if case .token(let token) = record, !token.isRefused, let candidate = token.candidate {
+                let found = (place, token.offset, token.decodedAt)
+                if let period = candidate.period {
+                    if first[period].map({ token.offset < $0.offset }) ?? true {
+                        first[period] = found
+                    }
+                } else {
+                    others.append(found)
+                }
+            }
+            leftCount -= 1
+            return leftCount > 0
+        }
+        return (Array(first.values) + others).sorted { $0.decodedAt > $1.decodedAt }
+            .prefix(Self.tokenCountMax).map(\.place)
+    }
+
+    /// A token was refused, or is known after all: its period has another primary.
+    func forgetPrimaries(of customer: BookPlace) {
+        if let known = memory.tokens(of: customer), known.count >= Self.tokenCountMax {
+            memory.forget(tokensOf: customer)
+        }
+    }
+
+    /// Tokens of one customer that are kept in mind.
     static let tokenCountMax = 2_000
+    /// Tokens of one customer that are looked at where there are more: a fifth of a second.
+    private static let scannedCountMax = 100_000
 
     /// Reads the tokens of customers who are looked at next, with two questions a partition.
     func load(tokensOf customers: Set<BookPlace>) throws(StoreFault) {

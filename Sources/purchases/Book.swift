@@ -62,7 +62,7 @@ struct Book {
     }
 
     /// A record of the store is one that this worker wrote and read before.
-    private static func read(_ value: [UInt8], _ key: BookKey) -> BookRecord {
+    static func read(_ value: [UInt8], _ key: BookKey) -> BookRecord {
         do throws(WireFault) {
             return try BookRecord(reading: value, key: key)
         } catch {
@@ -144,6 +144,16 @@ struct Book {
     }
 
     mutating func put(_ item: BookedItem?, at place: BookPlace) {
+        var old: BookedItem?
+        if case .item(let item)? = memory.slot(place)?.record {
+            old = item
+        }
+        if let id = (item ?? old)?.sale?.subscriptionID,
+            old.flatMap(BookDue.period(of:))?.1 != item.flatMap(BookDue.period(of:))?.1
+        {
+            let subscription = place.key.subscription(id)
+            recent.note(place, waitingIn: BookDue.start(.period, of: subscription.bytes))
+        }
         put(item.map { .item($0) }, at: place)
         if let group = item.flatMap({ BookDue.group(of: $0.wait, place.key) }) {
             recent.note(place, waitingIn: group)

@@ -335,17 +335,40 @@ enum BookDue {
         return key.sibling(id)
     }
 
-    /// The period of a subscription that Apple has or may soon have, or that is not owed.
+    /// The period of a subscription that Apple has or may have, or that is not owed.
+    ///
+    /// Also of what only waits: months go under several tokens, and are reported in any order.
     static func period(
         of item: BookedItem
     ) -> (PurchaseEvent, PaidService.Period)? {
-        let isThere = item.live != nil || item.flight != nil || item.standing == .notOwed
+        let isThere =
+            switch item.standing {
+            case .pending: !item.isUndecided
+            case .notOwed, .live: true
+            case .unknown: false
+            }
         guard isThere, !item.isRetracted, let sale = item.sale,
             let period = PaidService.Period(of: sale)
         else {
             return nil
         }
         return (sale, period)
+    }
+
+    /// The period of an entry of the due table.
+    static func period(
+        _ key: [UInt8],
+        _ note: [UInt8],
+        in group: [UInt8]
+    ) -> PaidService.Period? {
+        guard key.count > group.count + 8, note.count == 9 else {
+            return nil
+        }
+        return PaidService.Period(
+            start: Timestamp(milliseconds: BigEndian.number(key, at: group.count)),
+            end: Timestamp(milliseconds: BigEndian.number(note, at: 0)),
+            isPaid: note[8] == 1
+        )
     }
 
     static func entries(of token: BookedToken, _ key: BookKey) -> DueEntries {

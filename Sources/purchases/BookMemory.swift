@@ -77,6 +77,10 @@ final class BookMemory {
         customers.keep(tokens, at: customer)
     }
 
+    func forget(tokensOf customer: BookPlace) {
+        customers.drop(customer)
+    }
+
     /// What is under way and queued under a token; nil where nobody has looked.
     func traffic(of token: BookPlace) -> TokenTraffic? { traffic.find(token) }
 

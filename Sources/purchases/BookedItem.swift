@@ -165,6 +165,17 @@ struct BookedItem: Equatable {
         }
     }
 
+    /// Whether Apple is told of it, is not decided: it waits for the item that it refers to, which may
+    /// never come.
+    var isUndecided: Bool {
+        switch wait {
+        case .now: true
+        // Who only waits for a time names its own event.
+        case .reference(let key, _): key.kind != .event
+        default: false
+        }
+    }
+
     /// The number of the event in turn; nil where there is none.
     var turn: Int64? {
         switch standing {

@@ -263,7 +263,16 @@ extension PurchasesStage {
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) -> Decision {
-        let tokens = try book.tokens(of: place.at(place.key.customer), now: now)
+        let carrier: TokenID? =
+            switch sale.kind {
+            case .buy: nil
+            case .later(let token), .refund(let token): token
+            }
+        let tokens = try book.tokens(
+            of: place.at(place.key.customer),
+            named: [sale.asked, carrier].compactMap { $0 },
+            now: now
+        )
         let choice = PurchaseAttribution.choose(
             for: sale,
             among: tokens,

@@ -146,51 +146,6 @@ extension PurchasesStage {
         return .settled("token")
     }
 
-    private func takeRefusal(
-        _ record: RecordBatch.Record,
-        _ value: Span<UInt8>,
-        _ key: PurchaseKey,
-        _ book: inout Book,
-        now: Timestamp
-    ) throws(StoreFault) -> Verdict {
-        let refused: TokenRefused
-        do throws(WireFault) {
-            refused = try TokenRefused(reading: value)
-        } catch {
-            return .deadLetter(Self.badRecord(error.message))
-        }
-        let place = BookPlace(
-            partition: record.partition,
-            key: .token(refused.externalPurchaseID, of: key)
-        )
-        return try refuse(place, at: refused.refusedAt, &book)
-            ? .settled("token_refused") : .settled("repeat")
-    }
-
-    /// Apple does not know a token: the next one of its period is the primary now.
-    ///
-    /// - Returns: whether that is news.
-    func refuse(
-        _ place: BookPlace,
-        at time: Timestamp,
-        _ book: inout Book
-    ) throws(StoreFault) -> Bool {
-        var token = try book.token(place) ?? BookedToken(touchedAt: time)
-        guard !token.isRefused else {
-            return false
-        }
-        token.isRefused = true
-        try book.wake(token, at: place)
-        // What stands in its queue must find another one.
-        let traffic = try book.traffic(of: place)
-        if traffic.hasQueue, traffic.inFlight.isEmpty {
-            ready.insert(place)
-        }
-        token.touchedAt = max(token.touchedAt, time)
-        book.put(token, at: place)
-        return true
-    }
-
     // MARK: Sales
 
     private func take(

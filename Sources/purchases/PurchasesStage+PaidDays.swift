@@ -20,10 +20,8 @@ extension PurchasesStage {
         }
         let subscription = place.at(place.key.subscription(id))
         var record = try book.subscription(subscription) ?? BookedSubscription(touchedAt: now)
-        guard record.countsArrivals else {
-            return
-        }
-        if var paid = record.paid, paid.isInOrder(period.start) {
+        // Also where it counts none: a subscription is remembered as long as events of it come.
+        if record.countsArrivals, var paid = record.paid, paid.isInOrder(period.start) {
             item.daysBefore = paid.days(before: period.start)
             paid.add(period)
             record.paid = paid
@@ -35,17 +33,14 @@ extension PurchasesStage {
         book.put(record, at: subscription)
     }
 
-    /// How many days the subscription was paid for before an event of it.
-    ///
-    /// - Returns: 0 for what is no later event; nil where it must be counted from the items and the
-    ///   store does not have all of them yet.
+    /// How many days the subscription was paid for before an event of it; 0 for what is no later event.
     func days(
         before sale: PurchaseEvent,
         _ item: BookedItem,
         _ place: BookPlace,
         _ book: inout Book,
         _ plan: BatchPlan
-    ) throws(StoreFault) -> Int64? {
+    ) throws(StoreFault) -> Int64 {
         guard sale.kind == .buy, let id = sale.subscriptionID,
             let period = PaidService.Period(of: sale)
         else {
@@ -54,88 +49,15 @@ extension PurchasesStage {
         if let live = item.live {
             return live.days
         }
-        let key = place.key.subscription(id)
-        let subscription = place.at(key)
-        var record =
-            try book.subscription(subscription) ?? BookedSubscription(touchedAt: plan.now)
-        if record.countsArrivals, let days = item.daysBefore {
+        let subscription = place.at(place.key.subscription(id))
+        let record = try book.subscription(subscription)
+        if record?.countsArrivals == true, let days = item.daysBefore {
             return days
         }
-        if var paid = record.paid, paid.isInOrder(period.start) {
-            let days = paid.days(before: period.start)
-            paid.add(period)
-            record.paid = paid
-            record.touchedAt = plan.now
-            book.put(record, at: subscription)
-            return days
-        }
-        guard
-            plan.state.stagedValue(forKey: key.bytes, partition: place.partition) == nil,
-            !book.isChanged(subscription)
-        else {
-            return nil
-        }
-        let group = BookDue.start(.period, of: key.bytes)
-        let (before, all) = try countPaid(
-            group,
-            place.partition,
-            adding: period,
-            to: PaidService(before: record.forgotten),
-            plan.state
-        )
-        record.paid = all
-        record.touchedAt = plan.now
-        book.put(record, at: subscription)
-        return before
-    }
-
-    /// Counts the paid days of a subscription from its items, in order: for an event that comes
-    /// late, and after one that was refused or changed.
-    private func countPaid(
-        _ group: [UInt8],
-        _ partition: Int32,
-        adding period: PaidService.Period,
-        to forgotten: PaidService,
-        _ state: StagedState
-    ) throws(StoreFault) -> (before: Int64, all: PaidService) {
-        var before: Int64?
-        var paid = forgotten
-        func add(_ next: PaidService.Period) {
-            if before == nil, next.start > period.start {
-                before = paid.days(before: period.start)
-                paid.add(period)
-            }
-            paid.add(next)
-        }
-        try state.scan(.due, partition: partition, from: group, within: group) { key, note in
-            guard let next = Self.period(key, note, in: group) else {
-                return false
-            }
-            add(next)
-            return true
-        }
-        if let before {
-            return (before, paid)
-        }
-        let days = paid.days(before: period.start)
-        paid.add(period)
-        return (days, paid)
-    }
-
-    /// The period of an entry of the due table.
-    private static func period(
-        _ key: [UInt8],
-        _ note: [UInt8],
-        in group: [UInt8]
-    ) -> PaidService.Period? {
-        guard key.count > group.count + 8, note.count == 9 else {
-            return nil
-        }
-        return PaidService.Period(
-            start: Timestamp(milliseconds: BigEndian.number(key, at: group.count)),
-            end: Timestamp(milliseconds: BigEndian.number(note, at: 0)),
-            isPaid: note[8] == 1
-        )
+        return try book.periods(of: subscription, until: period.start, but: place)
+            .reduce(into: PaidService(before: record?.forgotten ?? Milliseconds(0))) {
+                $0.add($1)
+            }.days(before: period.start)
     }
 
     /// The subscription keeps what its count from the items loses with one that is forgotten.
@@ -163,7 +85,7 @@ extension PurchasesStage {
         try state.scan(.due, partition: place.partition, from: group, within: group) {
             entry,
             note in
-            guard let found = Self.period(entry, note, in: group),
+            guard let found = BookDue.period(entry, note, in: group),
                 let key = BookDue.key(of: entry, after: group, numberByteCount: 8)
             else {
                 return false
@@ -186,5 +108,38 @@ extension PurchasesStage {
         let loss = PaidService.loss(of: period, between: previous, and: next)
         record.forgotten = Milliseconds(record.forgotten.count &+ loss.count)
         book.put(record, at: subscription)
+    }
+}
+
+extension Book {
+    /// The periods of a subscription that begin before a time, in order: for an event that comes late,
+    /// and after one that was refused or changed.
+    ///
+    /// Those of the store, and as they were put since.
+    fileprivate func periods(
+        of subscription: BookPlace,
+        until last: Timestamp,
+        but own: BookPlace
+    ) throws(StoreFault) -> [PaidService.Period] {
+        let group = BookDue.start(.period, of: subscription.key.bytes)
+        let partition = subscription.partition
+        var periods: [BookKey: PaidService.Period] = [:]
+        try state.scan(.due, partition: partition, from: group, within: group) { entry, note in
+            guard let period = BookDue.period(entry, note, in: group), period.start <= last,
+                let key = BookDue.key(of: entry, after: group, numberByteCount: 8)
+            else {
+                return false
+            }
+            periods[key] = period
+            return true
+        }
+        for place in recent.waiting(in: group) {
+            let period = try item(place).flatMap { BookDue.period(of: $0)?.1 }
+            periods[place.key] = period.flatMap { $0.start <= last ? $0 : nil }
+        }
+        periods[own.key] = nil
+        return periods.sorted {
+            ($0.value.start, $0.key.name) < ($1.value.start, $1.key.name)
+        }.map(\.value)
     }
 }

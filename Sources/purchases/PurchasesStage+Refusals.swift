@@ -62,13 +62,14 @@ extension PurchasesStage {
         into plan: inout BatchPlan
     ) throws(StoreFault) {
         let refusal = Refusal(items, answer, token)
-        if refusal.isTokenUnknown {
-            _ = try refuse(token, at: answer.settledAt, &book)
-        }
         for place in items {
             guard let (item, event) = try sent(place, under: answer.externalPurchaseID, &book)
             else {
+                // An answer that is read again says nothing of the token either: Apple may know it by now.
                 continue
+            }
+            if refusal.isTokenUnknown {
+                _ = try refuse(token, at: answer.settledAt, &book)
             }
             let id = place.key.name
             let isRetracted = item.flight?.isRetraction == true && refusal.isRetracted(id)
@@ -265,6 +266,22 @@ extension PurchasesStage {
         if codes == [.lineItemCreationDateOutOfRange], item.live == nil {
             // Its date lies outside of this token.
             return try exclude(token.key.tokenID, &item, place, &book, now: plan.now)
+        }
+        // Another item's fault ended the report, which waits such a date out by itself.
+        let passesWithTime = errors.allSatisfy {
+            AppleErrorKind($0, newestDate: item.sale?.creationDate, now: plan.now) == .futureDate
+        }
+        if passesWithTime, !errors.isEmpty, item.attempts < Self.attemptCountMax {
+            item.attempts += 1
+            item.flight = nil
+            item.wait(
+                for: .reference(
+                    place.key.event(0),
+                    until: plan.now + PurchaseRules.clockSkewMax
+                ),
+                now: plan.now
+            )
+            return book.put(item, at: place)
         }
         if !codes.isEmpty, codes.isSubset(of: Self.passingCodes),
             item.attempts < Self.attemptCountMax

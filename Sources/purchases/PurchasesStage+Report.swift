@@ -273,9 +273,6 @@ extension PurchasesStage {
             try refuse(fault.asFault, item, place, event, &book, into: &plan)
             try passTurn(of: place, in: rootPlace, &book)
             return true
-        case .later:
-            draft.isExhausted = false
-            return true
         case .compiled(let flight):
             let byteCountMax =
                 min(limits.reportByteCountMax, plan.recordByteCountMax) - Self.envelopeByteCount
@@ -314,8 +311,6 @@ extension PurchasesStage {
         case refused(PurchaseFault)
         /// Something changed since it was decided.
         case elsewhere(BookedItem.Wait)
-        /// What it needs to know is not in the store yet.
-        case later
     }
 
     private func compile(
@@ -365,9 +360,7 @@ extension PurchasesStage {
         guard let terms else {
             return .elsewhere(sale.kind == .refund || item.isOutdated ? .now : .rate)
         }
-        guard let days = try days(before: sale, item, place, &book, plan) else {
-            return .later
-        }
+        let days = try days(before: sale, item, place, &book, plan)
         return compile(sale, item, root, revision, terms, days)
     }
 

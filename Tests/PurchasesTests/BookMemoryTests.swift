@@ -157,7 +157,7 @@ import TokenDomain
             var book = rig.open()
             defer { book.flush(into: &outputs, &held) }
             let anna = BookPlace(partition: 0, key: .customer(Self.anna))
-            return try book.tokens(of: anna, now: Self.now).count
+            return try book.tokens(of: anna, named: [], now: Self.now).count
         }
         for number in 0..<4 {
             try put(number)

@@ -339,6 +339,19 @@ final class PurchasesBench {
         )
     }
 
+    /// Every answer so far comes once more.
+    func repeatAnswers() {
+        for record in cluster.committedRecords(
+            of: Topic.purchasesAnswered.name(prefix: Self.prefix)
+        ) {
+            append(
+                .purchasesAnswered,
+                key: String(decoding: record.key ?? [], as: UTF8.self),
+                value: record.value ?? []
+            )
+        }
+    }
+
     /// A token comes in; Apple knows it unless it is forged.
     func token(
         _ id: String,

@@ -200,7 +200,11 @@ import TokenWire
         #expect(bench.deadLetters().isEmpty)
     }
 
-    @Test func `counts the paid days of months that go under two tokens at once`() throws {
+    /// After a correction they are counted from the book, in which the months wait.
+    @Test(arguments: [false, true])
+    func `counts the paid days of months that go under two tokens at once`(
+        isCorrected: Bool
+    ) throws {
         let bench = bench()
         let anna = bench.customer(1)
         let first = PurchasesBench.start + .days(-180)
@@ -209,6 +213,11 @@ import TokenWire
         bench.token("a", from: first + .days(90), customer: anna)
         for number in 0...5 as ClosedRange<Int64> {
             bench.sale(month(number, from: first, bench, anna))
+            if number == 0, isCorrected {
+                try bench.settle()
+                bench.sale(bench.change("m0", anna, .restate) { $0.quantity = 2 })
+                try bench.settle()
+            }
         }
         try bench.settle()
         #expect((0...5).map { bench.apple.held("m\($0)")?.days } == [0, 30, 60, 90, 120, 150])
@@ -497,6 +506,47 @@ import TokenWire
         #expect(bench.deadLetters().isEmpty)
     }
 
+    /// A sale that waits for a token, one that was given up for want of it, and those that come then.
+    @Test func `takes a token that Apple knows after all`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna, isForged: true)
+        bench.sale(bench.buy("old", anna))
+        try bench.pass(.hours(25))
+        #expect(try bench.words() == ["old not_owed"])
+        bench.sale(bench.buy("waits", anna))
+        try bench.settle()
+        #expect(try bench.words() == ["old not_owed"])
+        bench.apple.issue(
+            "t",
+            app: 1,
+            type: KnownTokenType.services.rawValue,
+            from: (PurchasesBench.start + .days(-1)).milliseconds,
+            until: nil
+        )
+        let withdrawn = TokenRefused(
+            externalPurchaseID: TokenID("t"),
+            customer: anna,
+            refusedAt: bench.clock.now,
+            withdrawnAt: bench.clock.now
+        )
+        bench.append(.tokensRefused, key: anna.text) { withdrawn.write(to: &$0) }
+        bench.append(.tokensRefused, key: anna.text) { withdrawn.write(to: &$0) }
+        try bench.settle()
+        bench.sale(bench.buy("new", anna))
+        try bench.pass(.minutes(2))
+        #expect(
+            Set(try bench.words()) == [
+                "old not_owed", "old reported", "waits reported", "new reported",
+            ]
+        )
+        // The answer that refused it is read again.
+        bench.repeatAnswers()
+        bench.sale(bench.buy("newest", anna))
+        try bench.settle()
+        #expect(try bench.words().contains("newest reported"))
+    }
+
     @Test func `takes the next token where Apple finds the date out of range`() throws {
         let bench = bench()
         let anna = bench.customer(1)
@@ -515,6 +565,26 @@ import TokenWire
         bench.sale(bench.buy("b", anna))
         try bench.pass(.days(2))
         #expect(bench.deadLetters().map(\.code) == ["purchases.token_out_of_range"])
+    }
+
+    /// Apple's clock is behind: the report would have waited, but for the other sale.
+    @Test func `sends a sale of a moment ahead again where another one ended its report`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.script = { _, ids in
+            let errors = [("a", 6), ("b", 4)].filter { ids.contains($0.0) }.map { id, code in
+                AppleError(code: code, fieldName: "creationDate", lineItemID: id)
+            }
+            return ids.count > 1 ? errors : nil
+        }
+        let date = bench.clock.now + .minutes(2)
+        bench.sale(bench.buy("a", anna) { $0.creationDate = date })
+        bench.sale(bench.buy("b", anna))
+        try bench.settle()
+        #expect(try bench.words() == ["b rejected"])
+        try bench.pass(.minutes(6))
+        #expect(try bench.words() == ["b rejected", "a reported"])
     }
 
     @Test(arguments: [true, false])

@@ -27,6 +27,32 @@ import TokenDomain
         try bench.records().contains { $0.hasPrefix("c") }
     }
 
+    /// More than are kept in mind, before the customer's own by their names.
+    @Test(arguments: [true, false])
+    func `hide no real one, however many are forged`(isAsked: Bool) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        // Long over, of a period each: or of the real one's period, which came first.
+        let past = PurchasesBench.start + .days(-400)
+        bench.token("real", customer: anna)
+        bench.clock.now = bench.clock.now + .seconds(1)
+        for number in 0..<Book.tokenCountMax + 100 {
+            let from = isAsked ? past + .days(Int64(number % 300)) : nil
+            bench.token(
+                "0000-\(number)-" + String(repeating: "x", count: 30),
+                from: from ?? PurchasesBench.start + .days(-1),
+                days: from == nil ? 365 : 10,
+                customer: anna,
+                isForged: true
+            )
+        }
+        try bench.settle()
+        try restart(bench)
+        bench.sale(bench.buy("a", anna) { $0.externalPurchaseID = isAsked ? TokenID("real") : nil })
+        try bench.pass(.hours(25))
+        #expect(try places(bench) == ["a": "real"])
+    }
+
     @Test func `are those that came before a sale and after it, also after a restart`() throws {
         let bench = bench()
         let anna = bench.customer(1)

@@ -44,6 +44,26 @@ private func sale(
 private func carrier(_ id: String) -> PurchaseAttribution.Choice { .token(TokenID(id)) }
 
 @Suite struct `The token that carries a sale` {
+    /// An app that asks for a token at each launch: all are of one period.
+    @Test func `costs as much per token among many as among few`() {
+        let many = (0..<2_000).map { token("\($0)", offset: Int64($0), refused: $0 == 0) }
+        func duration(_ count: Int) -> Duration {
+            let tokens = Array(many.prefix(count))
+            return (0..<5).map { _ in
+                ContinuousClock().measure {
+                    let choice = PurchaseAttribution.choose(
+                        for: sale(),
+                        among: tokens,
+                        window: .days(7)
+                    )
+                    #expect(choice == carrier("1"))
+                }
+            }.min() ?? .zero
+        }
+        // Twenty times as many: where each is compared with each, four hundred times the cost.
+        #expect(duration(2_000) < duration(100) * 100)
+    }
+
     struct Case: Sendable, CustomStringConvertible {
         var description: String
         var sale: PurchaseAttribution.Sale

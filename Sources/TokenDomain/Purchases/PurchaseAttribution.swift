@@ -20,7 +20,7 @@ package struct CustomerToken: Hashable, Sendable {
         self.isRefused = isRefused
     }
 
-    var period: TokenPeriod? { hasCustomer ? TokenPeriod(of: token) : nil }
+    package var period: TokenPeriod? { hasCustomer ? TokenPeriod(of: token) : nil }
 
     /// Active: creation ≤ t < expiration; a token without expiry from its creation on.
     package func isActive(at time: Timestamp) -> Bool {
@@ -169,11 +169,28 @@ package struct PurchaseAttribution {
     /// The best of the tokens that expire and are active: SERVICES before ACQUISITION before other
     /// types, then the youngest, then the one that came first.
     private func active() -> Choice? {
-        tokens.lazy.filter { token in
-            token.token.tokenExpirationDate != nil && token.isActive(at: sale.date)
-                && fits(token)
-                && primary(of: token)?.token.externalPurchaseID == token.token.externalPurchaseID
+        let fitting = tokens.filter { token in
+            token.token.tokenExpirationDate != nil && token.isActive(at: sale.date) && fits(token)
+        }
+        guard !fitting.isEmpty else {
+            return nil
+        }
+        let first = firstOffsets()
+        return fitting.lazy.filter { token in
+            token.period.map { first[$0] == token.offset } ?? true
         }.min { Self.rank($0) < Self.rank($1) }.map { .token($0.token.externalPurchaseID) }
+    }
+
+    /// The offset of each period's primary, in one pass: an app that asks at each launch makes a
+    /// thousand tokens of one period.
+    private func firstOffsets() -> [TokenPeriod: Int64] {
+        var first: [TokenPeriod: Int64] = [:]
+        for token in tokens where !token.isRefused {
+            if let period = token.period {
+                first[period] = min(first[period] ?? token.offset, token.offset)
+            }
+        }
+        return first
     }
 
     private static func rank(_ token: CustomerToken) -> (Int, Int64, Int64) {
