@@ -56,6 +56,11 @@ package struct AccountTokenDebt: Equatable, Sendable {
         )
     }
 
+    /// Of ``AccountTokenAnswer/fewTimesCodes``: some 20 hours, two and a half minutes between two.
+    ///
+    /// Each of them goes before what was asked for later, and no alarm tells of one.
+    static let attemptCountMax = 500
+
     package var originalTransactionID: String
     package var lane: Lane
     package var bundleID: String
@@ -134,12 +139,16 @@ package struct AccountTokenDebt: Equatable, Sendable {
                 )
             )
         }
+        let isGivenUp =
+            next == nil && attempts >= Self.attemptCountMax
+            && answer.errorCode.map(AccountTokenAnswer.fewTimesCodes.contains) == true
         switch answer.meaning {
         case .accepted:
             let effect = outcome(.accepted)
             takeNext()
             return [effect]
-        case .rejected:
+        case .rejected,
+            .again where isGivenUp:
             let effects = [
                 outcome(.rejected), deadLetter(request, answer.httpStatus, answer.errorCode),
             ]

@@ -79,18 +79,22 @@ final class AppBook {
     }
 
     /// Reads the files again: all of them are good, or nothing changes.
-    func reload() {
+    ///
+    /// - Returns: whether they are.
+    func reload() -> Bool {
         do throws(ConfigurationFault) {
             (file, signers, verifier) = try Self.read(path: path, rootsPath: rootsPath, log)
             log.info(
                 "the settings files were read again",
                 ("apps", .integer(Int64(file.apps.count)))
             )
+            return true
         } catch {
             log.error(
                 "a settings file cannot be read again; what was read before stays in force",
                 ("because", .text(error.sentence))
             )
+            return false
         }
     }
 

@@ -17,6 +17,10 @@ struct ReportLimits {
     var flightCountMax = 32
     /// Requests to one of Apple's two hosts under way, likewise.
     var hostFlightCountMax = 256
+    /// Reports under way, or answered and not committed: two seconds at ten thousand a second.
+    ///
+    /// Where Kafka takes no commit, each of them is asked for again after the next start.
+    var unsettledCountMax = 20_000
     /// Answers settled in one tick.
     var answerCountMax = 2_000
     /// So many, the last of a burst, are settled without a wait for more.

@@ -109,14 +109,19 @@ extension ReportStage: ReloadingStage {
             return
         }
         let before = apps.appAppleIDs
-        apps.reload()
+        // Lanes that stopped try again in any case: the fault may be another app's.
+        defer {
+            sender.reload()
+            wake()
+        }
+        guard apps.reload() else {
+            return
+        }
         metrics.expect(apps: apps.appAppleIDs)
         // One that was taken out has no key any more.
         for appAppleID in Set(before + apps.appAppleIDs).sorted() {
             sender.apple.reloadKey(appAppleID: appAppleID)
             sender.apple.startWithFirstKey(appAppleID: appAppleID)
         }
-        sender.reload()
-        wake()
     }
 }

@@ -38,7 +38,9 @@ extension Sender {
             metrics.paused(lane, partitions.isEmpty ? nil : pause(of: lane) != nil)
             let deadline = view.deadlines[.reports(of: lane)]
             metrics.slack(lane, seconds: deadline.map { Double(($0 - now).count) / 1_000 })
-            metrics.held(lane, for: heldTime(of: lane, now: now))
+            // What is held stays held: only a lane that is ours says that nothing waits any more.
+            let time = partitions.isEmpty ? Milliseconds(0) : heldTime(of: lane, now: now)
+            metrics.held(lane, for: time)
         }
     }
 

@@ -220,7 +220,9 @@ final class Sender {
     /// When a queue may send next; nil where nothing but an answer or an order lets it go on.
     private func nextSend(of queue: SendQueue, now: Timestamp) -> Timestamp? {
         let flightCount = hostFlightCounts[queue.lane.environment] ?? 0
-        guard flightCount < limits.hostFlightCountMax, maySend(queue.lane) else {
+        guard flightCount < limits.hostFlightCountMax, busy.count < limits.unsettledCountMax,
+            maySend(queue.lane)
+        else {
             return nil
         }
         return lanes[queue]?.nextSend(

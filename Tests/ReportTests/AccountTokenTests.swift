@@ -150,6 +150,28 @@ import TokenWire
         #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.rejected, .accepted])
     }
 
+    /// Apple says "try again later" of one transaction, for ever: it goes to a person after a day.
+    @Test(arguments: [(500, 5_000_000), (404, 4_040_006)] as [(Int, Int64)])
+    func `are given up where Apple says for a day that it fails`(
+        status: Int,
+        code: Int64
+    ) throws {
+        let bench = ReportBench()
+        bench.script = { _ in .status(status, code: code) }
+        bench.launch()
+        bench.requestAccountToken(Self.tokens[0])
+        try bench.pass(.hours(12))
+        #expect(try bench.accountTokenOutcomes().isEmpty && bench.deadLetters().isEmpty)
+        try bench.pass(.hours(14))
+        #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.rejected])
+        #expect(bench.deadLetters().count == 1)
+        // What is down says nothing of a transaction.
+        bench.script = { _ in .status(500) }
+        bench.requestAccountToken(Self.tokens[1])
+        try bench.pass(.hours(40))
+        #expect(bench.deadLetters().count == 1)
+    }
+
     @Test func `survive lost answers, 500 and 429`() throws {
         let bench = ReportBench()
         var fates: [ScriptedApple.Fate] = [

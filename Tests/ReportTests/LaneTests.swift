@@ -91,6 +91,40 @@ import TokenDomain
         #expect(bench.appleStore.accepted.count == 30)
     }
 
+    @Test func `show how long they have been held also after a rebalance`() throws {
+        let bench = ReportBench()
+        let until = ReportBench.start + .minutes(60)
+        bench.script = { $0.at < until ? .status(429, retryAfter: until) : .answered }
+        bench.launch()
+        due(30, on: bench)
+        try bench.pass(.minutes(5))
+        // All partitions go, and come back.
+        bench.launch(1)
+        try bench.pass(.minutes(1))
+        bench.crash(1)
+        try bench.pass(.minutes(14))
+        #expect(bench.metric("report_lane_held_seconds{") ?? 0 >= 1_190)
+    }
+
+    /// Kafka takes no commit, and the session lives.
+    @Test func `send no more than may wait for a commit`() throws {
+        let bench = ReportBench()
+        bench.rate = 1
+        bench.reportLimits.unsettledCountMax = 50
+        let instance = bench.launch()
+        due(400, on: bench)
+        try bench.pass(.seconds(5))
+        bench.cluster.faults.outcomeDelayMax = .max
+        let before = instance.apple.calls.count
+        try bench.pass(.seconds(200))
+        #expect((50...60).contains(instance.apple.calls.count - before))
+        bench.cluster.faults.outcomeDelayMax = 0
+        bench.crash()
+        bench.launch()
+        try bench.pass(.minutes(10))
+        #expect(bench.appleStore.accepted.count == 400)
+    }
+
     @Test func `take refusals that were under way together for one`() throws {
         let bench = ReportBench()
         bench.latency = Milliseconds(100)

@@ -69,6 +69,7 @@ final class ReportBench {
     /// Whether the worker knows from its start how many partitions there are.
     var knowsPartitions = false
     var limits = WorkerLoop.Limits()
+    var reportLimits = ReportLimits()
     var policy = ReportPolicy(requestIdentifier: ReportPolicy.identifier)
     /// Whether `report` follows the orders for lanes, and why it cannot at first.
     var followsOrders = false
@@ -134,7 +135,8 @@ final class ReportBench {
                 write: { [logLines] in logLines.append($0) }
             ),
             health: health,
-            seed: UInt64(number) + 7
+            seed: UInt64(number) + 7,
+            limits: reportLimits
         )
         let disk = disks[number] ?? MemoryDisk()
         disks[number] = disk

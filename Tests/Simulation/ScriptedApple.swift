@@ -17,7 +17,7 @@ package final class ScriptedApple: AppleClient {
         /// Nothing left us.
         case notSent
         /// Apple does not act, and answers with this status.
-        case status(Int, retryAfter: Timestamp? = nil)
+        case status(Int, retryAfter: Timestamp? = nil, code: Int64? = nil)
         /// Apple refuses.
         case refused([AppleError])
         /// No answer ever.
@@ -163,8 +163,12 @@ package final class ScriptedApple: AppleClient {
             reply = AppleReply(transport: .doubtful, failure: failure)
         case .notSent:
             reply = AppleReply(transport: .notSent, failure: failure)
-        case .status(let status, let retryAfter):
-            reply = AppleReply(transport: .answered(status: status), retryAfter: retryAfter)
+        case .status(let status, let retryAfter, let code):
+            reply = AppleReply(
+                transport: .answered(status: status),
+                errors: code.map { [AppleError(code: $0, fieldName: nil, lineItemID: nil)] },
+                retryAfter: retryAfter
+            )
         case .refused(let errors):
             reply = AppleReply(transport: .answered(status: 400), errors: errors)
         case .silence:
