@@ -48,15 +48,15 @@ struct ReceivedEnvelope {
                     return try scanner.skip()
                 }
                 guard token == nil else {
+                    token = nil
                     throw .repeated(field: "token")
                 }
                 token = try scanner.stringBytes()
             }
-            return token
         } catch {
-            // It has a fault already; a second one changes nothing.
-            return nil
+            // It has a fault already; a second one takes nothing from what was read before it.
         }
+        return token
     }
 }
 

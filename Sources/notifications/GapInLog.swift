@@ -14,8 +14,8 @@ enum GapInLog {
 
     /// Waits for Kafka.
     ///
-    /// Mostly a fraction of a second. At most some 15 s: four questions take 2 s each, or 4 s where
-    /// leaders move, then the records 3 s, and closing 2 s.
+    /// Mostly a fraction of a second. At most some 30 s, for two looks: in each, four questions take 2 s
+    /// each, or 4 s where leaders move, then the records 3 s, and closing 2 s.
     ///
     /// - Returns: the gap in the whole log, nil where there is none; `gap` itself where Kafka does
     ///   not say in time, or has nothing of the time before.
@@ -23,8 +23,14 @@ enum GapInLog {
         guard let start = gap.lookFrom else {
             return gap
         }
+        // Where one came in then, neither side of it is a gap: of a busy topic the first record says so.
+        let middle = gap.to + -GapWatch.retrySpan...start + GapWatch.retrySpan
         do throws(LogFault) {
-            guard let times = try times(from: start, configuration) else {
+            let near = try times(from: middle.lowerBound, until: middle, configuration)
+            guard near?.contains(where: middle.contains) != true else {
+                return nil
+            }
+            guard let times = try times(from: start, until: nil, configuration) else {
                 return gap
             }
             return gap.left(by: times)
@@ -34,9 +40,12 @@ enum GapInLog {
         }
     }
 
-    /// - Returns: nil where they are too many for the time.
+    /// When others came in; nil where they are too many for the time.
+    ///
+    /// Where `enough` is given, one of those ends the look.
     private static func times(
         from start: Timestamp,
+        until enough: ClosedRange<Timestamp>?,
         _ configuration: Configuration
     ) throws(LogFault) -> [Timestamp]? {
         let topic = Topic.notificationsReceived.name(prefix: configuration.topicPrefix)
@@ -51,7 +60,7 @@ enum GapInLog {
         var times: [Timestamp] = []
         var batch = RecordBatch()
         var isEnd = browser.remainingCount == 0
-        while !isEnd {
+        while !isEnd, enough.map({ !times.contains(where: $0.contains) }) ?? true {
             guard times.count < recordCountMax, WallClock.monotonicMilliseconds() < until else {
                 return nil
             }

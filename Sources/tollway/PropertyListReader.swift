@@ -91,7 +91,8 @@ enum PropertyListReader {
             return .list(list.map { value($0, depthLeft: depthLeft - 1) })
         case let dictionary as [String: Any]:
             return .dictionary(dictionary.mapValues { value($0, depthLeft: depthLeft - 1) })
-        case let flag as Bool:
+        // A number of 1 is true to `as`, too, and none to Apple.
+        case let flag as Bool where type(of: any) == Bool.self:
             return .flag(flag)
         default:
             return .other

@@ -28,12 +28,7 @@ import TokenWire
         defer { producer.close(deadlineMilliseconds: 1_000) }
         var outputs = OutputBatch()
         for hours in [0, 60, 120, 200] as [Int64] {
-            let notification = NotificationReceived(
-                signedPayload: "a.b.c",
-                receivedAt: start + .hours(hours)
-            )
-            let key = outputs.place("\(hours)".utf8)
-            outputs.append(topic: 0, key: key) { notification.write(to: &$0) }
+            append(start + .hours(hours), to: &outputs)
         }
         try producer.produce(outputs, tags: outputs.outputs.map { _ in 0 })
         try #require(producer.flush(deadlineMilliseconds: 20_000))
@@ -41,6 +36,30 @@ import TokenWire
         // Kafka has nothing of the time before: there is nothing to ask.
         let removed = GapWatch.Gap(from: nil, to: own.to)
         #expect(GapInLog.ask(removed, configuration) == removed)
+    }
+
+    private func append(_ time: Timestamp, to outputs: inout OutputBatch) {
+        let notification = NotificationReceived(signedPayload: "a.b.c", receivedAt: time)
+        let key = outputs.place("\(time.milliseconds)".utf8)
+        outputs.append(topic: 0, key: key) { notification.write(to: &$0) }
+    }
+
+    /// More than are read in the time: one a minute, the first after a day without.
+    @Test(arguments: [0, 20])
+    func `is none where others took in thousands`(firstHour: Int64) throws {
+        let topic = "tollway.notifications.received.v1"
+        let broker = try MockBroker(topics: [topic: 4])
+        defer { broker.close() }
+        let configuration = try configuration(broker.bootstrapServers)
+        let producer = try KafkaProducer(settings: configuration.kafka, targets: [topic])
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        var outputs = OutputBatch()
+        for minute in firstHour * 60...200 * 60 {
+            append(start + .minutes(minute), to: &outputs)
+        }
+        try producer.produce(outputs, tags: outputs.outputs.map { _ in 0 })
+        try #require(producer.flush(deadlineMilliseconds: 20_000))
+        #expect(GapInLog.ask(own, configuration) == nil)
     }
 
     @Test func `is told as it is where Kafka does not answer`() throws {

@@ -29,6 +29,26 @@ import TokenDomain
         )
     }
 
+    /// Binary and XML: `true`, an integer of 1 and a real of 1.
+    @Test(
+        arguments: [
+            ([0x09], "<true/>", PropertyValue.flag(true)),
+            ([0x08], "<false/>", .flag(false)),
+            ([0x10, 1], "<integer>1</integer>", .other),
+            ([0x22, 0x3f, 0x80, 0, 0], "<real>1.0</real>", .other),
+        ] as [([UInt8], String, PropertyValue)]
+    )
+    func `has flags, and numbers that are none`(
+        binary: [UInt8],
+        xml: String,
+        value: PropertyValue
+    ) {
+        let members = PropertyListReader.members(of: list([[0xd1, 1, 2], text, binary]))
+        #expect(members == ["a": value])
+        let document = "<plist version=\"1.0\"><dict><key>a</key>\(xml)</dict></plist>"
+        #expect(PropertyListReader.members(of: Array(document.utf8)) == ["a": value])
+    }
+
     @Test func `has no sets, which Foundation cannot hand over`() {
         #expect(PropertyListReader.members(of: list([[0xc1, 1], text])) == nil)
         #expect(PropertyListReader.members(of: list([[0xd1, 1, 2], text, [0xc1, 1]])) == nil)
