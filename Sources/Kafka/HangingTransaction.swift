@@ -175,15 +175,9 @@ package struct HangingTransactions {
     /// Host and port by node, from the first bootstrap server that answers.
     private func brokers() throws(LogFault) -> [Int32: (host: String, port: String)] {
         var last = LogFault.unavailable(code: "_TRANSPORT", message: "no bootstrap server")
-        for server in settings.bootstrapServers.split(separator: ",") {
-            let bare = server.split(separator: "/").last ?? server
-            let parts = bare.split(separator: ":")
+        for server in BootstrapServer.list(settings.bootstrapServers) {
             do throws(LogFault) {
-                let connection = try WireConnection(
-                    host: parts.dropLast().joined(separator: ":"),
-                    port: parts.last.map(String.init) ?? ""
-                )
-                return try brokers(connection)
+                return try brokers(WireConnection(host: server.host, port: server.port))
             } catch {
                 last = error
             }

@@ -109,6 +109,7 @@ enum AccountCommand {
         )
         let sales = try AccountWindow.open(
             [.purchasesReceived],
+            ledger: .purchasesOutcomes,
             from: since,
             to: until,
             now: now,

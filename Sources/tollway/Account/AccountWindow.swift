@@ -22,6 +22,7 @@ struct AccountWindow {
     ///
     /// - Parameters:
     ///   - topics: those that are counted against one another; one that is not there is left out.
+    ///   - ledger: what they came to, kept for ever; nil where nothing is.
     ///   - wanted: from when on; nil: as far back as Kafka has it.
     ///   - to: up to when; what came in later is left out.
     ///   - now: when it is asked.
@@ -30,6 +31,7 @@ struct AccountWindow {
     /// - Throws: exit 6 without Kafka.
     static func open(
         _ topics: [Topic],
+        ledger: Topic? = nil,
         from wanted: Timestamp?,
         to: Timestamp,
         now: Timestamp,
@@ -39,8 +41,14 @@ struct AccountWindow {
         var oldestTopic = ""
         for topic in topics {
             let name = topic.name(prefix: configuration.topicPrefix)
-            guard let start = try completeFrom(name, now: now, configuration), start > oldest
-            else {
+            let kept = try completeFrom(name, now: now, configuration)
+            let made = try ledger.flatMap { (ledger) throws(CommandFailure) in
+                try madeAnew(
+                    firstTime(name, configuration),
+                    ledger: firstTime(ledger.name(prefix: configuration.topicPrefix), configuration)
+                )
+            }
+            guard let start = [kept, made].compactMap(\.self).max(), start > oldest else {
                 continue
             }
             oldest = start
@@ -57,13 +65,43 @@ struct AccountWindow {
         return window
     }
 
-    /// Since when every partition of a topic has all records; nil where nothing was removed.
-    private static func completeFrom(
+    /// When a topic was made anew, by when its first record and the first of its ledger were written;
+    /// nil where it was not.
+    ///
+    /// Nothing removed the records before that, so no partition says that they are missing.
+    static func madeAnew(_ first: Timestamp?, ledger: Timestamp?) -> Timestamp? {
+        guard let first, let ledger, ledger + margin < first else {
+            return nil
+        }
+        return first
+    }
+
+    /// When the oldest record of a topic was written; nil where there is none.
+    private static func firstTime(
         _ topic: String,
-        now: Timestamp,
         _ configuration: Configuration
     ) throws(CommandFailure) -> Timestamp? {
-        let bounds = try KafkaQuestion.ask(configuration) {
+        let places = try bounds(topic, configuration).enumerated().reduce(into: [:]) {
+            (places: inout [TopicPartition: LogBrowser.Start], bound) in
+            // Nothing comes from an empty one; waiting for it would read all of the others.
+            if bound.element.end > bound.element.start {
+                let partition = TopicPartition(topic: topic, partition: Int32(bound.offset))
+                places[partition] = .offset(bound.element.start)
+            }
+        }
+        let times =
+            try places.isEmpty
+            ? [:]
+            : TopicScan(configuration: configuration, topics: [topic]).firstTimes(at: places)
+        return times.values.min().map { Timestamp(milliseconds: $0) }
+    }
+
+    /// Where each partition begins and ends; none where the topic is not there.
+    private static func bounds(
+        _ topic: String,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> [(start: Int64, end: Int64)] {
+        try KafkaQuestion.ask(configuration) {
             admin throws(LogFault) -> [(start: Int64, end: Int64)] in
             guard try admin.topic(topic)?.partitions.isEmpty == false else {
                 return []
@@ -72,7 +110,15 @@ struct AccountWindow {
             let ends = try admin.endOffsets(ofTopic: topic)
             return zip(starts, ends).map { (start: $0, end: $1) }
         }
-        let losing = bounds.enumerated().filter { $0.element.start > 0 }
+    }
+
+    /// Since when every partition of a topic has all records; nil where nothing was removed.
+    private static func completeFrom(
+        _ topic: String,
+        now: Timestamp,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> Timestamp? {
+        let losing = try bounds(topic, configuration).enumerated().filter { $0.element.start > 0 }
         guard !losing.isEmpty else {
             return nil
         }

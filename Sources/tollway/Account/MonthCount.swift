@@ -27,7 +27,11 @@ struct MonthCount {
     }
 
     /// Until when Apple wants the month's reports.
-    var deadline: Timestamp { month.adding(1).start + ReportPolicy.deadlineAfterMonth }
+    var deadline: Timestamp { Self.deadline(of: month) }
+
+    private static func deadline(of month: CalendarMonth) -> Timestamp {
+        month.adding(1).start + ReportPolicy.deadlineAfterMonth
+    }
 
     /// Takes in the tokens of some partitions; their reports lie in the same ones of the ledger.
     mutating func take(
@@ -83,7 +87,6 @@ struct MonthCount {
         // By request identifier: an accepted report that the ledger has twice was late once.
         var lateReports: [Int64: Set<UInt64>] = [:]
         let month = month
-        let deadline = deadline
         try TopicScan(
             configuration: configuration,
             topics: [name],
@@ -108,17 +111,16 @@ struct MonthCount {
                 else {
                     continue
                 }
-                let (isFor, hasSales) = Self.belongs(outcome, to: month)
-                guard isFor || hasSales else {
+                let belonging = Self.belongs(outcome, to: month)
+                guard belonging.isFor || belonging.hasSales else {
                     continue
                 }
                 let digest = TextDigest.of(batch.arena.span.extracting(record.key.indices))
                 var mark = marks[digest] ?? Marks()
                 mark.isReported = true
-                mark.hasSales = mark.hasSales || hasSales
+                mark.hasSales = mark.hasSales || belonging.hasSales
                 marks[digest] = mark
-                let isLate = outcome.details.lateBySeconds.map { $0 > 0 }
-                if isLate ?? (outcome.settledAt > deadline) {
+                if belonging.isLate {
                     lateReports[outcome.appAppleID, default: []].insert(
                         TextDigest.of(outcome.requestIdentifier.lowercased())
                     )
@@ -132,22 +134,39 @@ struct MonthCount {
         return marks
     }
 
-    static func belongs(
-        _ outcome: ReportOutcome,
-        to month: CalendarMonth
-    ) -> (isFor: Bool, hasSales: Bool) {
+    /// What an accepted report is to a month.
+    struct Belonging {
+        /// Whatever sales are in it.
+        var isFor: Bool
+        var hasSales: Bool
+        var isLate: Bool
+    }
+
+    static func belongs(_ outcome: ReportOutcome, to month: CalendarMonth) -> Belonging {
         let isFor = OpenMonth.isReport(outcome, for: month)
+        let isAfterDeadline = outcome.settledAt > deadline(of: month)
+        let isLate = outcome.details.lateBySeconds.map { $0 > 0 } ?? isAfterDeadline
         guard let text = outcome.details.lineItems else {
-            return (isFor, outcome.status == .lineItem && isFor)
+            return Belonging(
+                isFor: isFor,
+                hasSales: outcome.status == .lineItem && isFor,
+                isLate: isLate
+            )
         }
         do throws(WireFault) {
-            let items = try LedgerLineItem.list(text)
-            let hasSales = items.contains { item in
+            let items = try LedgerLineItem.list(text).filter { item in
                 item.creationDate.map { CalendarMonth(of: $0) == month } ?? false
             }
-            return (isFor, hasSales)
+            // How late the report was is how late its oldest sale was, which may be another month's.
+            // A sale that is restated was reported before.
+            let isSaleLate = isAfterDeadline && items.contains { !$0.isRestatement }
+            return Belonging(
+                isFor: isFor,
+                hasSales: !items.isEmpty,
+                isLate: isFor ? isLate : isSaleLate
+            )
         } catch {
-            return (isFor, false)
+            return Belonging(isFor: isFor, hasSales: false, isLate: isLate)
         }
     }
 }

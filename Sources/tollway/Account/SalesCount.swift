@@ -42,7 +42,7 @@ struct SalesCount {
     }
 
     /// Those of which nothing was found at first: a dead letter may have been written since.
-    private var missing: [(position: RecordPlace, app: Int64)] = []
+    private var missing: [(position: RecordPlace, writtenAt: Int64, app: Int64)] = []
 
     init(
         _ configuration: Configuration,
@@ -85,8 +85,8 @@ struct SalesCount {
             return
         }
         let newer = try self.deadLetters()
-        for (position, app) in missing {
-            if newer.contains(position) {
+        for (position, writtenAt, app) in missing {
+            if newer.contains(position, writtenAt: writtenAt) {
                 lines[app, default: SalesLine()].deadLetters += 1
             } else {
                 lines[app, default: SalesLine()].lost += 1
@@ -103,9 +103,9 @@ struct SalesCount {
     // MARK: Results
 
     /// Where the events came in that are dead letters.
-    private func deadLetters() throws(CommandFailure) -> Set<RecordPlace> {
+    private func deadLetters() throws(CommandFailure) -> RefusedRecords {
         let source = Topic.purchasesReceived.name(prefix: configuration.topicPrefix)
-        var found: Set<RecordPlace> = []
+        var found = RefusedRecords()
         try AccountScan.run(
             .deadLetters(.purchases),
             nil,
@@ -118,7 +118,10 @@ struct SalesCount {
             guard deadLetter.headers.text(.topic, of: batch.arena) == source else {
                 return
             }
-            found.insert(RecordPlace(origin: deadLetter, in: arena))
+            found.insert(
+                RecordPlace(origin: deadLetter, in: arena),
+                at: record.timestampMilliseconds
+            )
         }
         return found
     }
@@ -174,7 +177,7 @@ struct SalesCount {
 
     private mutating func judge(
         _ partition: Int32,
-        _ deadLetters: Set<RecordPlace>,
+        _ deadLetters: RefusedRecords,
         _ held: HeldSales,
         _ told: inout [UInt64: Told]
     ) throws(CommandFailure) {
@@ -195,7 +198,10 @@ struct SalesCount {
                 return
             }
             let position = RecordPlace(record)
-            let isDeadLetter = deadLetters.contains(position)
+            let isDeadLetter = deadLetters.contains(
+                position,
+                writtenAt: record.timestampMilliseconds
+            )
             let event = Self.event(record, batch)
             let recordTime = Timestamp(milliseconds: record.timestampMilliseconds)
             let receivedAt = TokenReceived.receivedAt(
@@ -229,7 +235,7 @@ struct SalesCount {
             } else if !isFirst || event?.kind.isChange == true {
                 line.repeats += 1
             } else {
-                book.missing.append((position, app))
+                book.missing.append((position, record.timestampMilliseconds, app))
             }
             book.lines[app] = line
         }

@@ -20,7 +20,7 @@ struct TokenCount {
     private(set) var lines: [Int64: AccountLine] = [:]
     /// What dead letters say of where they came from, by stage, and when they were written, UNIX
     /// milliseconds: no token was taken there.
-    private var refused: [Worker: [RecordPlace: Int64]] = [:]
+    private var refused: [Worker: RefusedRecords] = [:]
 
     /// Tokens that fit into memory at once: some 100 MB.
     private static let sliceRecordCountMax: Int64 = 1_000_000
@@ -132,12 +132,10 @@ struct TokenCount {
             guard worker != .report || subject.status == nil else {
                 return
             }
-            let place = RecordPlace(origin: deadLetter, in: batch.arena.span)
-            let failedAt = max(
-                book.refused[worker]?[place] ?? .min,
-                record.timestampMilliseconds
+            book.refused[worker, default: RefusedRecords()].insert(
+                RecordPlace(origin: deadLetter, in: batch.arena.span),
+                at: record.timestampMilliseconds
             )
-            book.refused[worker, default: [:]][place] = failedAt
             guard book.window.contains(time) else {
                 return
             }
@@ -255,11 +253,8 @@ struct TokenCount {
     // MARK: Reading
 
     private func isRefused(_ record: RecordBatch.Record, by worker: Worker) -> Bool {
-        // A younger one lies in a topic that was made anew.
-        guard let failedAt = refused[worker]?[RecordPlace(record)] else {
-            return false
-        }
-        return record.timestampMilliseconds <= failedAt + AccountWindow.margin.count
+        refused[worker]?.contains(RecordPlace(record), writtenAt: record.timestampMilliseconds)
+            ?? false
     }
 
     private static func isReplayed(_ record: RecordBatch.Record, _ batch: RecordBatch) -> Bool {

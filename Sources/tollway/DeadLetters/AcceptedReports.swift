@@ -2,10 +2,20 @@ internal import TokenDomain
 internal import TokenWire
 
 /// What Apple has accepted of the tokens that are asked about, by the ledger.
+///
+/// It grows with the questions, not with the ledger.
 struct AcceptedReports {
+    /// A report as far as it distinguishes two under one identifier.
+    struct Content: Equatable {
+        var status: ReportStatus
+        /// Of the line items, as ``AcceptedReport`` has it.
+        var hash: UInt64
+    }
+
     /// The last status accepted, by token; nil where nothing was.
     private var tokens: [UInt64: ReportStatus?] = [:]
-    private var identifiers: Set<UInt64> = []
+    /// The last report accepted, by identifier; nil where none was.
+    private var identifiers: [UInt64: Content?] = [:]
     /// Nil: all of the ledger.
     private(set) var since: Int64? = .max
 
@@ -13,20 +23,29 @@ struct AcceptedReports {
 
     mutating func ask(_ question: LedgerQuestion.Report) {
         tokens[question.token] = .some(nil)
+        for identifier in question.identifiers {
+            identifiers[identifier] = .some(nil)
+        }
         if let known = since {
             since = question.since.map { min(known, $0) }
         }
     }
 
     func skipReason(_ question: LedgerQuestion.Report) -> SkipReason? {
-        if let identifier = question.identifier, identifiers.contains(identifier) {
+        // Under the identifier that it failed with too: one whose identifier a patch takes away would
+        // be told to Apple twice.
+        if question.identifiers.contains(where: { identifiers[$0] == question.content }) {
             return .alreadyAccepted
         }
-        guard let last = tokens[question.token] ?? nil else {
+        if let last = tokens[question.token] ?? nil,
+            !NextStatus.mayFollow(lastAccepted: last, requested: question.content.status)
+        {
+            return .orderRules
+        }
+        guard let identifier = question.identifier, identifiers[identifier] ?? nil != nil else {
             return nil
         }
-        return NextStatus.mayFollow(lastAccepted: last, requested: question.status)
-            ? nil : .orderRules
+        return .identifierConflict
     }
 
     func contains(_ token: UInt64) -> Bool { tokens.keys.contains(token) }
@@ -37,6 +56,12 @@ struct AcceptedReports {
             return
         }
         tokens[token] = outcome.status
-        identifiers.insert(TextDigest.of(outcome.requestIdentifier.lowercased()))
+        let identifier = TextDigest.of(outcome.requestIdentifier.lowercased())
+        if identifiers.keys.contains(identifier) {
+            identifiers[identifier] = Content(
+                status: outcome.status,
+                hash: AcceptedReport.contentHash(of: outcome.details.lineItems)
+            )
+        }
     }
 }

@@ -151,15 +151,18 @@ enum DeadLetterCommand {
         var settled = isNewest ? SettledDeadLetters() : try settled(scan)
         var list: DeadLetterList
         var depth = newestDepth
-        var isEnough = true
+        // No dead letter that was not read is younger; nil where all are read.
+        var unreadUntil: Int64?
         repeat {
             if isNewest {
-                let (places, areAll) = try scan.newestPlaces(depth: depth)
+                let (places, unread) = try scan.newestPlaces(depth: depth)
                 scan.places = places
-                if let oldest = try scan.oldestTime(from: places) {
+                let times = try scan.firstTimes(from: places)
+                if let oldest = times.values.min() {
                     settled = try self.settled(scan, since: oldest)
                 }
-                isEnough = areAll
+                // Where nothing was read, as behind transactions that were aborted, it may be any.
+                unreadUntil = unread.map { times[$0] ?? .max }.max()
                 depth *= newestDepthFactor
             }
             list = DeadLetterList(
@@ -179,12 +182,12 @@ enum DeadLetterCommand {
                 list.add(deadLetter, in: batch, subject: subject)
                 return true
             }
-        } while !isEnough && list.seenCount < limit
+        } while !list.hasNewest(unreadUntil: unreadUntil)
         guard list.seenCount > 0 else {
             throw nothingMatched(scan)
         }
         Console.write(list.text(format: invocation.output))
-        if list.seenCount > limit, isEnough {
+        if list.seenCount > limit, unreadUntil == nil {
             Console.say("the newest \(limit) of \(list.seenCount); --limit shows more")
         }
         return .ok
@@ -311,7 +314,7 @@ enum DeadLetterCommand {
             }
             places[place] = .offset(position.offset)
         }
-        guard let oldest = try scan.oldestTime(from: places) else {
+        guard let oldest = try scan.firstTimes(from: places).values.min() else {
             return SettledDeadLetters()
         }
         return try scan.settled(since: oldest, of: positions)

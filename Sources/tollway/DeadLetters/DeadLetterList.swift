@@ -68,6 +68,19 @@ struct DeadLetterList {
         }
     }
 
+    /// Whether none that was not read can be among the newest; `unreadUntil` is when the youngest of
+    /// those was written at the latest, UNIX milliseconds, nil where all are read.
+    mutating func hasNewest(unreadUntil: Int64?) -> Bool {
+        guard let unreadUntil else {
+            return true
+        }
+        prune()
+        guard rows.count >= countMax, let last = rows.last else {
+            return false
+        }
+        return last.failedAt >= unreadUntil
+    }
+
     private func cells(
         _ deadLetter: DeadLetterRecord,
         _ batch: RecordBatch,

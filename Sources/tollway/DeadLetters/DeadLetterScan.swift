@@ -192,16 +192,18 @@ struct DeadLetterScan {
     private static let clockSkewMilliseconds: Int64 = 600_000
 
     /// Where the last `depth` offsets of every partition of the filter's stages begin, of those
-    /// that are not younger than the filter, and whether there are none before them.
+    /// that are not younger than the filter, and which partitions have more before them.
     func newestPlaces(
         depth: Int64
-    ) throws(CommandFailure) -> (places: [TopicPartition: LogBrowser.Start], areAll: Bool) {
+    ) throws(CommandFailure) -> (
+        places: [TopicPartition: LogBrowser.Start], unread: Set<TopicPartition>
+    ) {
         let names = try stages().map { Topic.deadLetters($0).name(prefix: prefix) }
         let last = filter.until.map { $0 + Self.clockSkewMilliseconds }
         return try KafkaQuestion.ask(configuration) {
-            admin throws(LogFault) -> ([TopicPartition: LogBrowser.Start], Bool) in
+            admin throws(LogFault) -> ([TopicPartition: LogBrowser.Start], Set<TopicPartition>) in
             var places: [TopicPartition: LogBrowser.Start] = [:]
-            var areAll = true
+            var unread: Set<TopicPartition> = []
             for name in names {
                 let starts = try admin.startOffsets(ofTopic: name)
                 let ends =
@@ -212,23 +214,27 @@ struct DeadLetterScan {
                     }
                 for (number, end) in ends.enumerated() where end > starts[number] {
                     let from = max(starts[number], end - depth)
-                    areAll = areAll && from == starts[number]
-                    places[TopicPartition(topic: name, partition: Int32(number))] = .offset(from)
+                    let partition = TopicPartition(topic: name, partition: Int32(number))
+                    places[partition] = .offset(from)
+                    if from > starts[number] {
+                        unread.insert(partition)
+                    }
                 }
             }
-            return (places, areAll)
+            return (places, unread)
         }
     }
 
-    /// When the oldest dead letter from some places on was written; nil where there is none.
-    func oldestTime(
+    /// When the first dead letter from each place on was written, UNIX milliseconds; none where there
+    /// is none.
+    func firstTimes(
         from places: [TopicPartition: LogBrowser.Start]
-    ) throws(CommandFailure) -> Int64? {
+    ) throws(CommandFailure) -> [TopicPartition: Int64] {
         try TopicScan(
             configuration: configuration,
             topics: Set(places.keys.map(\.topic)).sorted()
         )
-        .firstTimes(at: places).values.min()
+        .firstTimes(at: places)
     }
 }
 

@@ -22,6 +22,7 @@ struct DeadLetterShipment {
     /// `max.message.bytes` by full name.
     let recordByteCountMax: [String: Int]
     let judge: DeadLetterJudge
+    private let patcher: ReplayPatcher
     private(set) var outputs = OutputBatch()
     private(set) var count = 0
     private(set) var counts: [Topic: Int] = [:]
@@ -37,6 +38,7 @@ struct DeadLetterShipment {
         self.recordByteCountMax = recordByteCountMax
         targets = order.targets(of: stage)
         judge = DeadLetterJudge(order)
+        patcher = ReplayPatcher(order.patch)
         letterTopic = Array(Topic.deadLetters(stage).name(prefix: order.prefix).utf8)
         runID = Array(order.runID.utf8)
     }
@@ -57,6 +59,7 @@ struct DeadLetterShipment {
         now: Int64
     ) -> Bool {
         let target: Topic
+        var value = batch.arena[deadLetter.record.value.indices]
         switch order.action {
         case .discard:
             guard judge.skipReason(writtenAt: deadLetter.record.timestampMilliseconds) == nil
@@ -65,14 +68,20 @@ struct DeadLetterShipment {
             }
             target = .deadLetterArchive
         case .replay:
-            guard case .go(let goal, _) = judge.judge(deadLetter, in: batch, subject: subject)
+            // The plan holds back what takes no patch; one that is none any more stays where it is.
+            guard let patched = patcher.patched(deadLetter, in: batch, subject: subject),
+                case .go(let goal, _) = judge.judge(
+                    deadLetter,
+                    in: batch,
+                    subject: patched.subject
+                )
             else {
                 return false
             }
             target = goal
+            value = patched.value
         }
-        guard let index = targets.firstIndex(of: target), let value = value(deadLetter, batch)
-        else {
+        guard let index = targets.firstIndex(of: target) else {
             return false
         }
         let arenaCount = outputs.arena.count
@@ -97,19 +106,6 @@ struct DeadLetterShipment {
         count += 1
         counts[target, default: 0] += 1
         return true
-    }
-
-    private func value(_ deadLetter: DeadLetterRecord, _ batch: RecordBatch) -> ArraySlice<UInt8>? {
-        let bytes = batch.arena[deadLetter.record.value.indices]
-        guard let patch = order.patch else {
-            return bytes
-        }
-        do throws(WireFault) {
-            return try patch.apply(to: Array(bytes))[...]
-        } catch {
-            // The plan holds such back; one that is none any more stays where it is.
-            return nil
-        }
     }
 
     // MARK: - Headers

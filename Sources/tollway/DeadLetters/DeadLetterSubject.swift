@@ -13,6 +13,10 @@ struct DeadLetterSubject {
     /// Of a `reports.requested.v1` record.
     var status: ReportStatus?
     var requestIdentifier: String?
+    /// The `requestIdentifier` before a patch, where that changes it.
+    var failedIdentifier: String?
+    /// Of the line items of a `reports.requested.v1` record, as ``AcceptedReport`` has it.
+    var contentHash = AcceptedReport.contentHash(of: nil)
     /// Of a report that Apple refused: until when it wants it.
     var reportDeadline: Int64?
     /// Of an `account-tokens.requested.v1` record.
@@ -149,6 +153,10 @@ final class SubjectReader {
             case ("deadline", .number): subject.reportDeadline = try scanner.integer()
             case ("requestIdentifier", .string):
                 subject.requestIdentifier = try scanner.string()
+            case ("lineItems", .array):
+                subject.contentHash = AcceptedReport.contentHash(
+                    of: String(decoding: try scanner.raw(), as: UTF8.self)
+                )
             case ("appAccountToken", .string): subject.appAccountToken = try scanner.string()
             case ("originalTransactionId", .string):
                 subject.originalTransactionID = try scanner.string()

@@ -8,11 +8,15 @@ enum LedgerQuestion {
     struct Report {
         /// Of the externalPurchaseId.
         var token: UInt64
-        /// Of the requestIdentifier, where the dead letter names one.
+        /// Of the requestIdentifier, where one goes along.
         var identifier: UInt64?
-        var status: ReportStatus
+        /// Of the requestIdentifier that it failed with, where a patch changes that.
+        var failedIdentifier: UInt64?
+        var content: AcceptedReports.Content
         /// When the token was made, where that is known: Apple has accepted nothing for it before.
         var since: Int64?
+
+        var identifiers: [UInt64] { [identifier, failedIdentifier].compactMap(\.self) }
     }
 
     struct AccountToken {

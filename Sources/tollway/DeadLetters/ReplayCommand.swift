@@ -66,8 +66,9 @@ enum ReplayCommand {
             kill it, run it again, run it from two terminals (the newer goes on, the older stops,
             exit 75); what is left goes with the next run. Skipped is a report or an app
             account token that Apple has accepted already, a report that would break Apple's
-            order of statuses, and what came back twice. A token goes in any case: what Apple
-            has accepted a report for is reported no second time, and its sales find it.
+            order of statuses or names the identifier of another one that Apple has, and what
+            came back twice; with --patch, as the patch makes it. A token goes in any case: what
+            Apple has accepted a report for is reported no second time, and its sales find it.
             Key, value and own headers are kept (of a sale that waited before it was refused,
             the trace alone). Every step is in the audit topic.
             \(DeadLetterCommand.filterHelp)

@@ -115,6 +115,7 @@ struct ReplayPlanner {
         _ plan: inout ReplayPlan
     ) throws(CommandFailure) -> [Candidate] {
         let judge = DeadLetterJudge(order)
+        let patcher = ReplayPatcher(order.patch)
         var candidates: [Candidate] = []
         try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
             deadLetter,
@@ -135,7 +136,9 @@ struct ReplayPlanner {
                 return true
             }
             if order.action == .replay {
-                switch judge.judge(deadLetter, in: batch, subject: subject) {
+                let patched = patcher.patched(deadLetter, in: batch, subject: subject)
+                let outgoing = patched?.subject ?? subject
+                switch judge.judge(deadLetter, in: batch, subject: outgoing) {
                 case .skip(let why):
                     plan.skipped[why, default: ReplayPlan.Skipped()].add(deadLetter.position)
                     return true
@@ -143,42 +146,26 @@ struct ReplayPlanner {
                     candidate.target = target
                     candidate.question = question
                 }
-                guard patch(deadLetter, in: batch, &plan) else {
+                guard let patched else {
                     plan.skipped[.notPatchable, default: ReplayPlan.Skipped()].add(
                         deadLetter.position
                     )
                     return true
+                }
+                if order.patch != nil, plan.samples.count < ReplayPlan.sampleCountMax {
+                    plan.samples.append(
+                        ReplayPlan.Sample(
+                            position: deadLetter.position,
+                            before: Array(batch.arena[deadLetter.record.value.indices]),
+                            after: Array(patched.value)
+                        )
+                    )
                 }
             }
             candidates.append(candidate)
             return true
         }
         return candidates
-    }
-
-    /// Whether the value takes the patch, where there is one.
-    private func patch(
-        _ deadLetter: DeadLetterRecord,
-        in batch: RecordBatch,
-        _ plan: inout ReplayPlan
-    )
-        -> Bool
-    {
-        guard let patch = order.patch else {
-            return true
-        }
-        let before = Array(batch.arena[deadLetter.record.value.indices])
-        do throws(WireFault) {
-            let after = try patch.apply(to: before)
-            if plan.samples.count < ReplayPlan.sampleCountMax {
-                plan.samples.append(
-                    ReplayPlan.Sample(position: deadLetter.position, before: before, after: after)
-                )
-            }
-            return true
-        } catch {
-            return false
-        }
     }
 
     /// Asks the ledger, once for all, and keeps those that Apple has not settled.

@@ -132,12 +132,11 @@ final class ReplayRun {
         }
         lookedAt = now
         try watch.look()
-        guard max(watch.readCount, watch.failedCount) >= Self.sampleCountMin,
-            watch.failureRatio > ratioMax
-        else {
+        let results = watch.results
+        guard results.sampleCount >= Self.sampleCountMin, results.failureRatio > ratioMax else {
             return nil
         }
-        tally.ending = .failureRatio(watch.failureRatio)
+        tally.ending = .failureRatio(results.failureRatio)
         return .stopped
     }
 
@@ -148,7 +147,7 @@ final class ReplayRun {
         }
         let until = WallClock.monotonicMilliseconds() + Self.canaryMilliseconds
         try watch.look()
-        while !watch.isAllRead {
+        while !watch.results.isAllRead {
             guard WallClock.monotonicMilliseconds() < until else {
                 tally.ending = .canaryUnread
                 return
@@ -161,12 +160,13 @@ final class ReplayRun {
         }
         try watch.countAllFailures()
         bar.end()
+        let results = watch.results
         Console.say(
-            "canary: \(stage.rawValue) has read \(watch.readCount), of which \(watch.failedCount)"
-                + " failed again"
+            "canary: \(stage.rawValue) has read \(results.readCount), of which"
+                + " \(results.failedCount) failed again"
         )
-        if watch.failureRatio > ratioMax {
-            tally.ending = .failureRatio(watch.failureRatio)
+        if results.failureRatio > ratioMax {
+            tally.ending = .failureRatio(results.failureRatio)
         }
     }
 

@@ -10,11 +10,6 @@ internal import TokenDomain
 /// and is not in the dead letters went well there. What a later stage, or Apple, makes of it is not
 /// seen here.
 final class ReplayWatch {
-    private struct Sent {
-        var ends: [TopicPartition: Int64]
-        var count: Int
-    }
-
     private let configuration: Configuration
     private let group: String
     private let runID: [UInt8]
@@ -23,10 +18,8 @@ final class ReplayWatch {
     private let places: [TopicPartition: LogBrowser.Start]
     private let admin: KafkaAdmin
     private let browser: LogBrowser
-    private var waiting: [Sent] = []
     private var batch = RecordBatch()
-    private(set) var readCount = 0
-    private(set) var failedCount = 0
+    private(set) var results = ReplayResults()
 
     /// Starts at the end that the stage's dead letters have now.
     init(_ order: DeadLetterOrder, stage: Worker) throws(CommandFailure) {
@@ -55,37 +48,23 @@ final class ReplayWatch {
         admin.close()
     }
 
-    var isAllRead: Bool { waiting.isEmpty }
-
-    /// The share of what was read that failed again.
-    var failureRatio: Double {
-        Double(failedCount) / Double(max(readCount, failedCount, 1))
-    }
-
     /// Dead letters of one transaction, and where they ended in the topics that their stage reads.
     func sent(_ ends: [TopicPartition: Int64], count: Int) {
-        waiting.append(Sent(ends: ends, count: count))
+        results.sent(ends, count: count)
     }
 
     /// Reads the results of the replayed records since the last look.
     func look() throws(CommandFailure) {
         do throws(LogFault) {
             // What is committed first: its dead letters are there then.
-            let topics = Set(waiting.flatMap { $0.ends.keys.map(\.topic) })
             var committed: [TopicPartition: Int64] = [:]
-            for topic in topics {
+            for topic in results.topics {
                 let offsets = try admin.committedOffsets(ofGroup: group, topic: topic)
                 for (number, offset) in offsets.enumerated() {
                     committed[TopicPartition(topic: topic, partition: Int32(number))] = offset
                 }
             }
-            waiting.removeAll { sent in
-                guard sent.ends.allSatisfy({ $1 <= committed[$0] ?? -1 }) else {
-                    return false
-                }
-                readCount += sent.count
-                return true
-            }
+            results.committed(committed)
             try countFailures()
         } catch {
             throw KafkaQuestion.failure(error, configuration)
@@ -100,7 +79,9 @@ final class ReplayWatch {
                 recordCountMax: TopicScan.batchRecordCountMax,
                 waitMilliseconds: 100
             )
-            failedCount += failureCount(in: batch)
+            forEachFailure(in: batch) { offset, partition in
+                results.failed(at: offset, of: partition)
+            }
         } while !batch.records.isEmpty
     }
 
@@ -114,17 +95,25 @@ final class ReplayWatch {
         )
         var count = 0
         try scan.run(from: places) { batch throws(CommandFailure) in
-            count += failureCount(in: batch)
+            forEachFailure(in: batch) { _, _ in count += 1 }
             return true
         }
-        failedCount = count
+        results.failed(count: count)
     }
 
-    private func failureCount(in batch: RecordBatch) -> Int {
-        batch.records.count { record in
-            let headers = DeadLetterHeaders(record.headers, in: batch.arena.span)
-            let id = batch.arena.span.extracting(headers[.replayID].indices)
-            return id.isEqual(to: runID)
+    /// Shows where each dead letter lay that this run had sent back.
+    private func forEachFailure(in batch: RecordBatch, _ body: (Int64, TopicPartition) -> Void) {
+        let arena = batch.arena.span
+        for record in batch.records {
+            let headers = DeadLetterHeaders(record.headers, in: arena)
+            guard arena.extracting(headers[.replayID].indices).isEqual(to: runID) else {
+                continue
+            }
+            let partition = TopicPartition(
+                topic: headers.text(.topic, of: batch.arena),
+                partition: Int32(clamping: headers.number(.partition, in: arena))
+            )
+            body(headers.number(.offset, in: arena), partition)
         }
     }
 }

@@ -6,6 +6,7 @@ internal import TokenDomain
 enum SkipReason: String, CaseIterable {
     case alreadyAccepted = "already_accepted"
     case orderRules = "order_rules"
+    case identifierConflict = "identifier_conflict"
     case replayedBefore = "replayed_before"
     case forgotten = "forgotten"
     case newerThanPlan = "newer_than_plan"
@@ -17,6 +18,8 @@ enum SkipReason: String, CaseIterable {
         switch self {
         case .alreadyAccepted: "Apple has accepted it: nothing is owed any more"
         case .orderRules: "Apple has accepted another since, which this one may not follow"
+        case .identifierConflict:
+            "Apple has accepted another report under its identifier: leave out requestIdentifier"
         case .replayedBefore: "replayed so often before, and failed again: see --replays-max"
         case .forgotten:
             "older than the record of replays: it may have gone back already; see topics plan"
@@ -84,6 +87,7 @@ struct DeadLetterJudge {
         return time > plannedBefore ?? .max ? .newerThanPlan : nil
     }
 
+    /// `subject`: of the value as it goes, after a patch.
     func judge(_ deadLetter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
         -> Judgement
     {
@@ -131,7 +135,13 @@ struct DeadLetterJudge {
                 .init(
                     token: TextDigest.of(id),
                     identifier: subject.requestIdentifier.map { TextDigest.of($0.lowercased()) },
-                    status: status,
+                    failedIdentifier: subject.failedIdentifier.map {
+                        TextDigest.of($0.lowercased())
+                    },
+                    content: AcceptedReports.Content(
+                        status: status,
+                        hash: subject.contentHash
+                    ),
                     since: subject.tokenCreationDate
                 )
             )

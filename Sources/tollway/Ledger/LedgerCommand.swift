@@ -53,7 +53,10 @@ enum LedgerCommand {
             writer.add(row)
         }
         writer.end(totals)
-        if totals.isEmpty {
+        // The first reading looked into few records; the second into all.
+        let unreadable = reader.unreadableCount - unreadableBefore
+        let areAllRead = unreadable == 0 && reader.unreadableItemCount == 0
+        if totals.isEmpty, areAllRead {
             Console.say("nothing in the ledger matches")
             return .nothingMatched
         }
@@ -63,9 +66,7 @@ enum LedgerCommand {
             Console.say(String(table.dropLast()))
         }
         totals.notes.forEach { Console.say($0) }
-        // The first reading looked into few records; the second into all.
-        let unreadable = reader.unreadableCount - unreadableBefore
-        guard unreadable == 0, reader.unreadableItemCount == 0 else {
+        guard areAllRead else {
             Console.say(
                 CountText.of(unreadable, "record") + " and the line items of "
                     + CountText.of(reader.unreadableItemCount, "report")

@@ -85,7 +85,11 @@ struct LedgerTotals {
 
     private mutating func addReport(_ row: LedgerRow) {
         reportCount += 1
-        rejectedCount += row.isAccepted ? 0 : 1
+        guard row.isAccepted else {
+            // Apple has nothing of it that could have come late.
+            rejectedCount += 1
+            return
+        }
         guard let late = row.lateBySeconds else {
             undatedCount += 1
             return

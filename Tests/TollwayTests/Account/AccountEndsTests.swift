@@ -221,4 +221,44 @@ private final class CountWorld {
         )
         #expect(AccountWindow.completeFrom([], emptySince: nil) == nil)
     }
+
+    /// By when the first record of the topic was written, and the first of its ledger.
+    @Test(
+        arguments: [
+            (10, 10, false), (10, 11, false), (10, 9, false), (100, 40, false), (101, 40, true),
+            (nil, 10, false), (10, nil, false),
+        ] as [(Int64?, Int64?, Bool)]
+    )
+    func `begins where a topic was made anew that its ledger knows older records of`(
+        first: Int64?,
+        ledger: Int64?,
+        isAnew: Bool
+    ) {
+        func time(_ minutes: Int64) -> Timestamp { Timestamp(milliseconds: minutes * 60_000) }
+        let first = first.map(time)
+        #expect(
+            AccountWindow.madeAnew(first, ledger: ledger.map(time)) == (isAnew ? first : nil)
+        )
+    }
+
+    @Test func `takes no record for refused that is younger than its dead letter`() {
+        var record = RecordBatch.Record(
+            topic: 0,
+            partition: 1,
+            offset: 7,
+            timestampMilliseconds: 0,
+            key: .absent,
+            value: .absent,
+            headers: .absent
+        )
+        let place = RecordPlace(record)
+        record.offset = 8
+        var refused = RefusedRecords()
+        refused.insert(place, at: 20_000_000)
+        refused.insert(place, at: 10_000_000)
+        let last = 20_000_000 + AccountWindow.margin.count
+        #expect(refused.contains(place, writtenAt: last))
+        #expect(!refused.contains(place, writtenAt: last + 1))
+        #expect(!refused.contains(RecordPlace(record), writtenAt: 0))
+    }
 }

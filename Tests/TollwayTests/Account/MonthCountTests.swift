@@ -139,4 +139,41 @@ import TokenDomain
         }
         #expect(found == months)
     }
+
+    /// When it was settled, the sales in it with whether each restates one, how late the report says it
+    /// was; and the months from September on in which it counts as late.
+    @Test(
+        arguments: [
+            // September's is due on 15 October, October's on 15 November.
+            (day(20), [(day(-5), false), (day(18), false)], 400_000, [-1]),
+            (day(48), [(day(-5), false), (day(18), false)], 3_000_000, [-1, 0]),
+            (day(48), [(day(-5), false), (day(18), true)], 3_000_000, [-1]),
+            (day(20), [(day(-5), true), (day(18), false)], nil, []),
+            (day(14), [(day(-5), false)], 0, []),
+        ] as [(Timestamp, [(Timestamp, Bool)], Int64?, [Int64])]
+    )
+    func `calls late what the sales of the month make late`(
+        settledAt: Timestamp,
+        sales: [(at: Timestamp, isRestatement: Bool)],
+        late: Int64?,
+        months: [Int64]
+    ) {
+        let items = sales.enumerated().map { number, sale in
+            LedgerMaker.item(
+                "\(number)",
+                at: sale.at,
+                more: sale.isRestatement ? #","restatement":true"# : ""
+            )
+        }
+        var outcome = LedgerMaker.outcome(1, items: items, settledAt: settledAt, late: late)
+        // For no month but by its sales.
+        outcome.reason = ReportReason.month.rawValue
+        outcome.details.deadline = Self.day(400)
+        let found = (-1...2).filter { number in
+            let belonging = MonthCount.belongs(outcome, to: Self.october.adding(Int64(number)))
+            #expect(!belonging.isFor)
+            return belonging.isLate && belonging.hasSales
+        }
+        #expect(found.map(Int64.init) == months)
+    }
 }

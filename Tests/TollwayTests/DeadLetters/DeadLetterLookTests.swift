@@ -75,6 +75,30 @@ struct `Looking at dead letters` {
         #expect(try world.dlq("export", "--max", "7").objects().count == 7)
     }
 
+    /// In one partition others hide those that match, which are younger than all in the others.
+    @Test func `reads from the newest on as far as a newer one may lie`() throws {
+        let world = try DeadLetterWorld()
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 12)
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        maker.failedAt = now + -.days(21)
+        try maker.write(.unknownApp, 30, to: 1..<4, world)
+        maker.failedAt = now + -.seconds(600)
+        try maker.write(.unknownApp, 100, to: 0..<1, world)
+        maker.failedAt = now + -.seconds(60)
+        try maker.write(.notBase64URL, 300, to: 0..<1, world)
+        let filter = ["ls", "--reason", "unknown_app", "--limit", "20", "--brief", "-o", "ndjson"]
+        func positions(_ more: [String]) throws -> [String] {
+            let run = try TollwayProcess.run(
+                ["dlq"] + filter + more,
+                environment: world.environment
+            )
+            return try run.objects().compactMap { $0["position"] as? String }
+        }
+        let all = try positions([])
+        #expect(all.count == 20 && all.allSatisfy { $0.hasPrefix("decode/0/") }, "\(all)")
+        #expect(try positions(["--newest"]) == all)
+    }
+
     @Test func `counts in top only what is open`() throws {
         let world = try DeadLetterWorld()
         var maker = DeadLetterMaker(prefix: world.prefix, seed: 5)
@@ -146,5 +170,32 @@ struct `Looking at dead letters` {
         for secret in secrets {
             #expect(revealed.contains(secret))
         }
+    }
+}
+
+extension DeadLetterMaker {
+    /// Writes dead letters whose keys lie in some partitions of their topic alone.
+    fileprivate mutating func write(
+        _ kind: Kind,
+        _ count: Int,
+        to partitions: Range<Int32>,
+        _ world: DeadLetterWorld
+    ) throws {
+        var outputs = OutputBatch()
+        while outputs.outputs.count < count {
+            append(kind, to: &outputs)
+            let key = outputs.outputs.last?.key ?? .absent
+            let partition = TopicReader.partition(
+                ofKey: Array(outputs.arena[key.indices]),
+                partitionCount: 4
+            )
+            if !partitions.contains(partition) {
+                outputs.outputs.removeLast()
+            }
+        }
+        let producer = try KafkaProducer(settings: world.settings, targets: topics)
+        defer { producer.close(deadlineMilliseconds: 5_000) }
+        try producer.produce(outputs, tags: outputs.outputs.map { _ in 0 })
+        try #require(producer.flush(deadlineMilliseconds: 30_000))
     }
 }

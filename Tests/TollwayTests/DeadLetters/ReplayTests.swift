@@ -151,6 +151,45 @@ struct `Sending dead letters back` {
         #expect(try world.records(of: .tokensReceived).count == 3)
     }
 
+    @Test func `judges a report by what the patch makes of it`() throws {
+        let world = try DeadLetterWorld()
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 14)
+        try maker.write([.rejected], each: 3, to: world.settings)
+        let requests = try world.records(of: .deadLetters(.report))
+        // Of the first Apple has another report under its identifier; of the second this very one;
+        // the third has no result.
+        try world.account(of: requests[0], as: .accepted, status: .lineItem)
+        try world.account(of: requests[1], as: .accepted, status: .noLineItem)
+        func plan(_ patch: String) throws -> (go: Int?, skipped: [String: Int]) {
+            let plan = try world.dlq("plan", "--patch", patch, "-o", "json").object()
+            let skipped = (plan["skipReasons"] as? [[String: Any]] ?? []).reduce(into: [:]) {
+                counts,
+                entry in
+                counts[entry["why"] as? String ?? "-"] = entry["count"] as? Int
+            }
+            return (plan["go"] as? Int, skipped)
+        }
+        // NO_LINE_ITEM may not follow LINE_ITEM, under whatever identifier.
+        let same = try plan("{}")
+        #expect(same.skipped == ["order_rules": 1, "already_accepted": 1] && same.go == 1)
+        let sales = #""status":"LINE_ITEM","lineItems":[{"lineItemId":"1"}]"#
+        let other = try plan("{\(sales)}")
+        #expect(other.skipped == ["identifier_conflict": 2] && other.go == 1)
+        let free = "{\(sales),\"requestIdentifier\":null}"
+        #expect(try plan(free).go == 3)
+        // What Apple has accepted already goes under no other identifier either.
+        let again = try plan(#"{"requestIdentifier":null}"#)
+        #expect(again.skipped == ["order_rules": 1, "already_accepted": 1] && again.go == 1)
+        #expect(try world.dlq("replay", "--patch", free, "--yes").exitCode == 0)
+        let back = try world.records(of: .reportsRequested)
+        #expect(Set(back.map(\.key)) == Set(requests.map(\.key)))
+        for record in back {
+            let value = try record.json()
+            #expect(value["status"] as? String == "LINE_ITEM")
+            #expect(value["requestIdentifier"] == nil)
+        }
+    }
+
     @Test func `holds back account tokens that Apple has, or has a newer one for`() throws {
         let world = try DeadLetterWorld()
         var maker = DeadLetterMaker(prefix: world.prefix, seed: 10)

@@ -1,4 +1,5 @@
 import Foundation
+import Kafka
 import StageRuntime
 import Testing
 import TokenDomain
@@ -94,6 +95,26 @@ struct `tollway ledger` {
         // Without the file nobody knows whose bundle it is.
         let without = try run(world, ["ledger", "export", "-o", "json", "--app", bundle])
         #expect(try without.errorCode() == "usage.missing_apps_file")
+    }
+
+    @Test func `that cannot be read is not called empty`() throws {
+        let world = try DeadLetterWorld()
+        let topic = Topic.reportsOutcomes.name(prefix: world.prefix)
+        let producer = try KafkaProducer(settings: world.settings, targets: [topic])
+        defer { producer.close(deadlineMilliseconds: 5_000) }
+        var outputs = OutputBatch()
+        let output = OutputBatch.Output(
+            topic: 0,
+            key: outputs.place("t-1".utf8),
+            value: outputs.place(#"{"x":1}"#.utf8)
+        )
+        outputs.outputs.append(output)
+        try producer.produce(outputs, tags: [1])
+        try #require(producer.flush(deadlineMilliseconds: 20_000))
+        let export = try run(world, ["ledger", "export"])
+        #expect(export.exitCode == 1, "\(export.talk)")
+        #expect(export.talk.contains("1 record and the line items of 0 reports cannot be read"))
+        #expect(!export.talk.contains("nothing in the ledger matches"))
     }
 
     @Test func `counts an accepted report once that a hand copied into it again`() throws {

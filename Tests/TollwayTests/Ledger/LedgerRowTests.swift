@@ -207,7 +207,11 @@ import TokenWire
         let totals = try totals([
             LedgerMaker.outcome(1), LedgerMaker.outcome(2, late: 90_000),
             LedgerMaker.outcome(3, late: nil),
+            // Apple has neither.
+            LedgerMaker.outcome(4, outcome: .rejected, late: 500_000),
+            LedgerMaker.outcome(5, outcome: .rejected, late: nil),
         ])
+        #expect(totals.undatedCount == 1 && totals.rejectedCount == 2)
         #expect(totals.lateCount == 1 && totals.lateBySecondsMax == 90_000)
         #expect(totals.undatedCount == 1)
         #expect(totals.notes.contains { $0.contains("1 report was late, by 25h at most") })
