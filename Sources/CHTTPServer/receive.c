@@ -38,6 +38,11 @@ static void complete(struct connection *connection)
 
 static void begin_body(struct connection *connection, uint32_t lane, size_t byte_count_max)
 {
+    struct chttp_server *server = connection->server;
+    /* Where the lane has all its connections, the one is closed whose last progress is the longest
+     * ago. */
+    if (server->lanes[lane].connection_count >= server->lanes[lane].connection_count_max)
+        chttp_refuse(server->deadlines[DEADLINE_BODY + lane].first, 408);
     connection->lane = lane;
     connection->body_byte_count_max = byte_count_max;
     connection->step_byte_count = 0;

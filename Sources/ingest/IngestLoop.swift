@@ -159,6 +159,7 @@ final class IngestLoop {
         )
         measures.setIncomplete { server.incompleteByteCount(lane: $0.lane) }
         measures.refused { server.refusalCount(status: $0) }
+        measures.evicted(server.evictionCount)
         health.beat()
         log.writeWithheld()
         view?.show(

@@ -18,6 +18,7 @@ final class IngestMeasures {
     private let connections: Gauge.Series
     private let notificationsWaiting: Gauge.Series
     private let incomplete: [Gauge.Series]
+    private let evictions: [(eviction: HTTPServer.Eviction, series: Counter.Series)]
 
     /// The names of the topics are in the order of the targets.
     init(_ metrics: Metrics, topics: [String]) {
@@ -71,6 +72,20 @@ final class IngestMeasures {
             labels: ["route"]
         )
         self.incomplete = Route.allCases.map { incomplete.series($0.rawValue) }
+        let evicted = metrics.counter(
+            "ingest_connections_evicted_total",
+            help: "Connections closed to make room for a new one, by state (lingering: its last"
+                + " answer was out; silent; head; unserved: idle, and only ever refused; idle; body:"
+                + " of an incomplete request, by its route; answer: it did not take it) and route.",
+            labels: ["state", "route"]
+        )
+        let states: [(HTTPServer.Eviction, String)] = [
+            (.lingering, "lingering"), (.silent, "silent"), (.head, "head"),
+            (.unserved, "unserved"), (.idle, "idle"), (.answer, "answer"),
+        ]
+        evictions =
+            states.map { ($0, evicted.series($1, "other")) }
+            + Route.allCases.map { (.body(lane: $0.lane), evicted.series("body", $0.rawValue)) }
         beginAtZero()
     }
 
@@ -114,6 +129,13 @@ final class IngestMeasures {
                 requests.add(Int64(count - refusalCounts[index]), "other", String(status))
                 refusalCounts[index] = count
             }
+        }
+    }
+
+    /// `count` gives how many connections the server has closed in a state since it was started.
+    func evicted(_ count: (HTTPServer.Eviction) -> Int) {
+        for (eviction, series) in evictions {
+            series.add(Int64(count(eviction)) - series.value)
         }
     }
 

@@ -58,6 +58,39 @@ import Testing
         }
     }
 
+    /// A client with a key that sends a request in pieces, on a connection that it keeps.
+    private final class Honest {
+        let socket: Attacker
+        private(set) var received = ""
+
+        init(port: UInt16) throws {
+            socket = try Attacker(port: port, "")
+        }
+
+        /// Sends a piece that a socket takes at once.
+        func send(_ piece: Substring) {
+            let bytes = Array(piece.utf8)
+            let count = unsafe Glibc.send(
+                socket.descriptor,
+                bytes,
+                bytes.count,
+                Int32(MSG_NOSIGNAL)
+            )
+            #expect(count == bytes.count)
+        }
+
+        /// Takes what has come; false once the server has let it go.
+        func receive() -> Bool {
+            var buffer = [UInt8](repeating: 0, count: 4_096)
+            var count: Int
+            repeat {
+                count = unsafe recv(socket.descriptor, &buffer, buffer.count, 0)
+                received += String(decoding: buffer.prefix(max(count, 0)), as: UTF8.self)
+            } while count > 0
+            return count < 0 && errno == EAGAIN
+        }
+    }
+
     /// Who attacks, and with what.
     struct Attack: CustomTestStringConvertible, Sendable {
         var testDescription: String
@@ -153,5 +186,59 @@ import Testing
             attackers.forEach { _ = $0.push() }
         }
         #expect(bench.server.heldRequestCount < connectionCount / 2)
+    }
+
+    /// Each holds a body of which one byte came with the head, so it is never a silent one, and never
+    /// one with a part of a head.
+    @Test func `cuts off no batch while bodies without a key take all connections`() throws {
+        let bench = try IngestBench(keys: [Self.key])
+        let line = "{\"token\":\"\(String(repeating: "A", count: 300))\"}\n"
+        func request(lineCount: Int) -> String {
+            "POST /v1/tokens HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(Self.key)\r\n"
+                + "Content-Type: application/x-ndjson\r\n"
+                + "Content-Length: \(lineCount * line.utf8.count)\r\n\r\n"
+                + String(repeating: line, count: lineCount)
+        }
+        func attack() throws -> Attacker {
+            let attacker = try Attacker(
+                port: bench.server.port,
+                "POST /v1/notifications HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                    + "Content-Length: 60000\r\n\r\n{"
+            )
+            _ = attacker.push()
+            try bench.loop.turn()
+            return attacker
+        }
+        let kept = try Honest(port: bench.server.port)
+        kept.send(request(lineCount: 1)[...])
+        #expect(bench.turn { kept.receive() && kept.received.contains(" 202 ") })
+
+        var attackers = try (0..<IngestRun.serverLimits.connectionCountMax).map { _ in
+            try attack()
+        }
+        let batch = try Honest(port: bench.server.port)
+        let text = request(lineCount: 200)
+        let half = text.index(text.startIndex, offsetBy: text.count / 2)
+        batch.send(text[..<half])
+        #expect(
+            bench.turn { bench.server.incompleteByteCount(lane: Route.tokens.lane) > 0 }
+        )
+        attackers += try (0..<50).map { _ in try attack() }
+        batch.send(text[half...])
+        #expect(bench.turn { !batch.receive() || batch.received.contains("\r\n\r\n") })
+        #expect(batch.received.hasPrefix("HTTP/1.1 202 "))
+        #expect(kept.receive())
+        // Each that gave way has its answer, and what was closed for a newcomer had one.
+        #expect(bench.server.refusalCount(status: 408) == attackers.count - 256)
+        #expect(bench.server.evictionCount(.lingering) > 0)
+        #expect(bench.server.evictionCount(.idle) == 0)
+        #expect(Route.allCases.allSatisfy { bench.server.evictionCount(.body(lane: $0.lane)) == 0 })
+        #expect(
+            bench.rendered.contains(
+                "tollway_ingest_connections_evicted_total{state=\"lingering\",route=\"other\"} "
+                    + "\(bench.server.evictionCount(.lingering))\n"
+            )
+        )
+        #expect(attackers.count > IngestRun.serverLimits.connectionCountMax)
     }
 }

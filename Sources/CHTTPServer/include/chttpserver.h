@@ -23,6 +23,9 @@ struct chttp_server_options {
     size_t body_byte_count_max;
     /* All incomplete bodies of a lane together; each at least body_byte_count_max of its requests. */
     size_t lane_byte_counts_max[CHTTP_LANE_COUNT_MAX];
+    /* Connections with an incomplete body in a lane, at least 1; below connection_count_max it bounds
+     * the lane. */
+    uint32_t lane_connection_counts_max[CHTTP_LANE_COUNT_MAX];
     uint32_t lane_count;           /* at least 1 */
     size_t header_byte_count_max;
     uint32_t connection_count_max;
@@ -180,6 +183,24 @@ size_t chttp_server_lane_byte_count(const struct chttp_server *server, uint32_t 
  * How many requests ${server} itself has refused with ${status} since it was opened.
  */
 uint64_t chttp_server_refusal_count(const struct chttp_server *server, unsigned int status);
+
+/* In which state a connection was that was closed to make room for a new one. */
+enum chttp_eviction {
+    CHTTP_EVICTION_LINGER,         /* its last answer was out */
+    CHTTP_EVICTION_SILENT,         /* it had sent nothing */
+    CHTTP_EVICTION_HEAD,           /* a part of a head */
+    CHTTP_EVICTION_UNSERVED,       /* idle, and never had an answer below 400 */
+    CHTTP_EVICTION_IDLE,
+    CHTTP_EVICTION_BODY,           /* a part of a body; plus its lane */
+    CHTTP_EVICTION_ANSWER = CHTTP_EVICTION_BODY + CHTTP_LANE_COUNT_MAX, /* not taken */
+    CHTTP_EVICTION_COUNT,
+};
+
+/**
+ * chttp_server_eviction_count(server, eviction):
+ * How many connections ${server} has closed in that state to make room, since it was opened.
+ */
+uint64_t chttp_server_eviction_count(const struct chttp_server *server, unsigned int eviction);
 
 /**
  * chttp_server_close(server):
