@@ -96,7 +96,7 @@ final class IngestMeasures {
                 _ = series(route: route, status: status)
             }
         }
-        for code in ["jws.chain", "jws.certificate", "jws.oid"] {
+        for code in ["jws.chain", "jws.certificate", "jws.oid", "ingest.foreign_source"] {
             _ = notificationRefusals.series(code)
         }
     }
