@@ -66,7 +66,7 @@ static void admit(struct chttp_server *server, int fd, const struct sockaddr_sto
     int one = 1;
     if (chttp_server_connection_count(server) >= server->connection_count_max && !evict(server)) {
         /* All are held by requests that wait for their answers. */
-        server->refusal_counts[503 - REFUSAL_STATUS_MIN]++;
+        server->refusal_counts[CHTTP_LANE_NONE][503 - REFUSAL_STATUS_MIN]++;
         chttp_refuse_descriptor(fd, 503);
         close(fd);
         return;

@@ -351,11 +351,13 @@ size_t chttp_server_lane_byte_count(const struct chttp_server *server, uint32_t 
     return lane < CHTTP_LANE_COUNT_MAX ? server->lanes[lane].byte_count : 0;
 }
 
-uint64_t chttp_server_refusal_count(const struct chttp_server *server, unsigned int status)
+uint64_t chttp_server_refusal_count(const struct chttp_server *server, uint32_t lane,
+                                    unsigned int status)
 {
-    if (status < REFUSAL_STATUS_MIN || status >= REFUSAL_STATUS_MIN + REFUSAL_STATUS_COUNT)
+    if (lane > CHTTP_LANE_NONE || status < REFUSAL_STATUS_MIN ||
+        status >= REFUSAL_STATUS_MIN + REFUSAL_STATUS_COUNT)
         return 0;
-    return server->refusal_counts[status - REFUSAL_STATUS_MIN];
+    return server->refusal_counts[lane][status - REFUSAL_STATUS_MIN];
 }
 
 uint64_t chttp_server_eviction_count(const struct chttp_server *server, unsigned int eviction)

@@ -134,8 +134,8 @@ struct chttp_server {
     uint32_t free_slot_count;
     uint32_t next_serial;
     uint32_t stage_counts[STAGE_COUNT];
-    /* By status, from 400 on: what was refused without the application. */
-    uint64_t refusal_counts[REFUSAL_STATUS_COUNT];
+    /* By lane and status, from 400 on: what was refused without the application. */
+    uint64_t refusal_counts[CHTTP_LANE_NONE + 1][REFUSAL_STATUS_COUNT];
     uint64_t eviction_counts[DEADLINE_KIND_COUNT];
 
     struct deadline_list deadlines[DEADLINE_KIND_COUNT];

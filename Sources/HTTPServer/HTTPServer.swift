@@ -9,6 +9,8 @@ internal import CHTTPServer
 package final class HTTPServer {
     package struct Limits: Sendable {
         /// The largest body, in bytes; more is refused with 413 while it arrives.
+        ///
+        /// Where heads are judged, one that announces more is given out as a head.
         package var bodyByteCountMax: Int
         /// What all incomplete bodies of a lane may hold together, in bytes.
         ///
@@ -261,11 +263,14 @@ package final class HTTPServer {
     package static let refusalStatuses = [400, 408, 413, 431, 501, 503, 505]
 
     /// How many requests the server itself has refused with a status, all its life.
-    package func refusalCount(status: Int) -> Int {
+    ///
+    /// `lane`: of those whose body was let into it; nil: of those whose body was not let in.
+    package func refusalCount(status: Int, lane: Int?) -> Int {
         guard !handle.isClosed else {
             return 0
         }
-        return unsafe Int(chttp_server_refusal_count(handle.pointer, UInt32(status)))
+        let lane = lane.map { UInt32($0) } ?? UInt32(CHTTP_LANE_NONE)
+        return unsafe Int(chttp_server_refusal_count(handle.pointer, lane, UInt32(status)))
     }
 
     /// In which state a connection was that was closed to make room for a new one.

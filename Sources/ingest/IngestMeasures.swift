@@ -7,8 +7,11 @@ final class IngestMeasures {
     /// By route and status in one number: a request costs a look-up.
     private var requestSeries: [Int: Counter.Series] = [:]
     private let notificationRefusals: Counter
-    /// In the order of `HTTPServer.refusalStatuses`.
-    private var refusalCounts = [Int](repeating: 0, count: HTTPServer.refusalStatuses.count)
+    /// What the server has refused by itself, as it was counted last.
+    private var refusals: [(route: Route?, status: Int, count: Int)] =
+        ([nil] + Route.allCases.map { $0 }).flatMap { route in
+            HTTPServer.refusalStatuses.map { (route, $0, 0) }
+        }
     /// By ``Route/number``, as ``incomplete``.
     private let durations: [Histogram.Series]
     private let stored: [Counter.Series]
@@ -92,9 +95,12 @@ final class IngestMeasures {
     /// What alarms look at: of a counter that begins above zero Prometheus sees no increase.
     private func beginAtZero() {
         for route in Route.allCases {
-            for status in [route.acceptedStatus, 400, 401, 429, 503] {
+            for status in [route.acceptedStatus, 400, 401, 408, 413, 415, 429, 503] {
                 _ = series(route: route, status: status)
             }
+        }
+        for status in [413, 431, 503] {
+            _ = series(route: nil, status: status)
         }
         for code in ["jws.chain", "jws.certificate", "jws.oid", "ingest.foreign_source"] {
             _ = notificationRefusals.series(code)
@@ -120,14 +126,15 @@ final class IngestMeasures {
         notificationRefusals.add(1, code)
     }
 
-    /// What the server refused by itself, before there was a request to route: of each of
-    /// `HTTPServer.refusalStatuses` all since it was started.
-    func refused(_ count: (_ status: Int) -> Int) {
-        for (index, status) in HTTPServer.refusalStatuses.enumerated() {
-            let count = count(status)
-            if count > refusalCounts[index] {
-                requests.add(Int64(count - refusalCounts[index]), "other", String(status))
-                refusalCounts[index] = count
+    /// What the server refused by itself, while a body came in for a route or, where that is nil, before
+    /// there was a request to route: of each of `HTTPServer.refusalStatuses` all since it was started.
+    func refused(_ count: (_ route: Route?, _ status: Int) -> Int) {
+        for (index, refusal) in refusals.enumerated() {
+            let count = count(refusal.route, refusal.status)
+            if count > refusal.count {
+                series(route: refusal.route, status: refusal.status)
+                    .add(Int64(count - refusal.count))
+                refusals[index].count = count
             }
         }
     }

@@ -88,6 +88,24 @@ import Testing
         )
         #expect(announced?.status == 413)
         #expect(chunked?.status == 413)
+        #expect(loopback.server.refusalCount(status: 413, lane: 0) == 2)
+    }
+
+    /// However much of it came with the head: what is judged is the head.
+    @Test(arguments: [0, 5, 60_000])
+    func `comes alone also where it announces more than is taken`(sentByteCount: Int) throws {
+        let loopback = try Loopback(
+            HTTPServer.Limits(bodyByteCountMax: 4, laneByteCountsMax: [4], judgesHeads: true)
+        )
+        let connection = try loopback.connect()
+        let body = String(repeating: "a", count: sentByteCount)
+        connection.send(Self.head(max(sentByteCount, 5)) + body)
+        #expect(loopback.turn { loopback.requests.count == 1 })
+        #expect(!loopback.requests[0].isComplete)
+        loopback.server.accept(loopback.requests[0].id, lane: 0, bodyByteCountMax: 4)
+        #expect(loopback.turn { connection.answer?.status == 413 })
+        #expect(loopback.turn { connection.hasEnded })
+        #expect(loopback.requests.count == 1)
     }
 
     @Test func `says nothing where the body is there with it`() throws {
@@ -148,7 +166,7 @@ import Testing
         let inOthers = try (0..<3).map { _ in try begin("/0") }
         let inLane = try (0..<3).map { _ in try begin("/1") }
         #expect(loopback.turn { inLane[0].answer?.status == 408 })
-        #expect(loopback.server.refusalCount(status: 408) == 1)
+        #expect(loopback.server.refusalCount(status: 408, lane: 1) == 1)
         (inOthers + inLane[1...]).forEach { $0.send("bcdefghij") }
         #expect(loopback.turn { (inOthers + inLane[1...]).allSatisfy { $0.answer?.status == 200 } })
         // Those are not counted any more.
@@ -156,7 +174,7 @@ import Testing
         later[0].close()
         #expect(loopback.turn { loopback.server.incompleteByteCount(lane: 1) == 1 })
         _ = try begin("/1")
-        #expect(loopback.server.refusalCount(status: 408) == 1)
+        #expect(loopback.server.refusalCount(status: 408, lane: 1) == 1)
     }
 
     /// Two of four that its lane may have are like any other connection; the two beyond go first.

@@ -1,4 +1,3 @@
-import Foundation
 import Glibc
 import HTTPClient
 import HTTPServer
@@ -13,7 +12,7 @@ import Testing
 
     /// A socket that sends any bytes, as far as the server takes them.
     private final class Attacker {
-        let descriptor: Int32
+        private let client: RawClient
         private var unsent: ArraySlice<UInt8>
 
         convenience init(port: UInt16, _ head: String, bodyByteCount: Int) throws {
@@ -22,31 +21,15 @@ import Testing
         }
 
         init(port: UInt16, _ text: String) throws {
-            descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            client = try RawClient(port: port)
             unsent = Array(text.utf8)[...]
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_port = port.bigEndian
-            address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-            let result = unsafe withUnsafePointer(to: &address) {
-                unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    unsafe connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-                }
-            }
-            guard result == 0, fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0 else {
-                throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO)
-            }
-        }
-
-        deinit {
-            close(descriptor)
         }
 
         /// Sends on; false once the server has let it go.
         func push() -> Bool {
             while !unsent.isEmpty {
                 let count = unsafe unsent.withUnsafeBytes {
-                    unsafe send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+                    unsafe send(client.descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
                 }
                 guard count > 0 else {
                     return errno == EAGAIN
@@ -54,40 +37,7 @@ import Testing
                 unsent.removeFirst(count)
             }
             var byte: UInt8 = 0
-            return unsafe recv(descriptor, &byte, 1, 0) < 0 && errno == EAGAIN
-        }
-    }
-
-    /// A client with a key that sends a request in pieces, on a connection that it keeps.
-    private final class Honest {
-        let socket: Attacker
-        private(set) var received = ""
-
-        init(port: UInt16) throws {
-            socket = try Attacker(port: port, "")
-        }
-
-        /// Sends a piece that a socket takes at once.
-        func send(_ piece: Substring) {
-            let bytes = Array(piece.utf8)
-            let count = unsafe Glibc.send(
-                socket.descriptor,
-                bytes,
-                bytes.count,
-                Int32(MSG_NOSIGNAL)
-            )
-            #expect(count == bytes.count)
-        }
-
-        /// Takes what has come; false once the server has let it go.
-        func receive() -> Bool {
-            var buffer = [UInt8](repeating: 0, count: 4_096)
-            var count: Int
-            repeat {
-                count = unsafe recv(socket.descriptor, &buffer, buffer.count, 0)
-                received += String(decoding: buffer.prefix(max(count, 0)), as: UTF8.self)
-            } while count > 0
-            return count < 0 && errno == EAGAIN
+            return unsafe recv(client.descriptor, &byte, 1, 0) < 0 && errno == EAGAIN
         }
     }
 
@@ -209,14 +159,14 @@ import Testing
             try bench.loop.turn()
             return attacker
         }
-        let kept = try Honest(port: bench.server.port)
+        let kept = try RawClient(port: bench.server.port)
         kept.send(request(lineCount: 1)[...])
         #expect(bench.turn { kept.receive() && kept.received.contains(" 202 ") })
 
         var attackers = try (0..<IngestRun.serverLimits.connectionCountMax).map { _ in
             try attack()
         }
-        let batch = try Honest(port: bench.server.port)
+        let batch = try RawClient(port: bench.server.port)
         let text = request(lineCount: 200)
         let half = text.index(text.startIndex, offsetBy: text.count / 2)
         batch.send(text[..<half])
@@ -229,7 +179,8 @@ import Testing
         #expect(batch.received.hasPrefix("HTTP/1.1 202 "))
         #expect(kept.receive())
         // Each that gave way has its answer, and what was closed for a newcomer had one.
-        #expect(bench.server.refusalCount(status: 408) == attackers.count - 256)
+        let lane = Route.notifications.lane
+        #expect(bench.server.refusalCount(status: 408, lane: lane) == attackers.count - 256)
         #expect(bench.server.evictionCount(.lingering) > 0)
         #expect(bench.server.evictionCount(.idle) == 0)
         #expect(Route.allCases.allSatisfy { bench.server.evictionCount(.body(lane: $0.lane)) == 0 })

@@ -20,7 +20,7 @@ struct chttp_server_options {
     const char *host;              /* numeric, or localhost */
     uint16_t port;                 /* 0: any free port */
     int judges_heads;
-    size_t body_byte_count_max;
+    size_t body_byte_count_max;    /* a larger one is refused; by who judges heads, where heads are */
     /* All incomplete bodies of a lane together; each at least body_byte_count_max of its requests. */
     size_t lane_byte_counts_max[CHTTP_LANE_COUNT_MAX];
     /* Connections with an incomplete body in a lane, at least 1; below connection_count_max it bounds
@@ -178,11 +178,16 @@ uint32_t chttp_server_held_count(const struct chttp_server *server);
 /** chttp_server_lane_byte_count(server, lane): what the incomplete bodies of ${lane} hold. */
 size_t chttp_server_lane_byte_count(const struct chttp_server *server, uint32_t lane);
 
+/* In place of a lane: of a request whose body was not let in. */
+enum { CHTTP_LANE_NONE = CHTTP_LANE_COUNT_MAX };
+
 /**
- * chttp_server_refusal_count(server, status):
- * How many requests ${server} itself has refused with ${status} since it was opened.
+ * chttp_server_refusal_count(server, lane, status):
+ * How many requests ${server} itself has refused with ${status} since it was opened, of those whose
+ * body was let into ${lane}, or CHTTP_LANE_NONE.
  */
-uint64_t chttp_server_refusal_count(const struct chttp_server *server, unsigned int status);
+uint64_t chttp_server_refusal_count(const struct chttp_server *server, uint32_t lane,
+                                    unsigned int status);
 
 /* In which state a connection was that was closed to make room for a new one. */
 enum chttp_eviction {
