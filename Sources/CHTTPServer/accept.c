@@ -10,17 +10,44 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static int evict(struct chttp_server *server)
+/*
+ * Of a bounded lane half of what it may have is kept like any other, so that a body that is on its way
+ * does not give way to many idle connections.  What it has beyond gives way before an idle one: whoever
+ * fills the lane closes no connection of others.
+ */
+static struct connection *slowest_beyond_half(struct chttp_server *server)
+{
+    int number;
+    for (number = 0; number < CHTTP_LANE_COUNT_MAX; number++) {
+        const struct lane *lane = &server->lanes[number];
+        if (lane->connection_count_max < server->connection_count_max &&
+            lane->connection_count > lane->connection_count_max / 2)
+            return server->deadlines[DEADLINE_BODY + number].first;
+    }
+    return NULL;
+}
+
+static struct connection *first_to_go(struct chttp_server *server)
 {
     int kind;
     for (kind = 0; kind < DEADLINE_KIND_COUNT; kind++) {
-        struct connection *oldest = server->deadlines[kind].first;
-        if (oldest) {
-            chttp_drop(oldest);
-            return 1;
-        }
+        struct connection *first = kind == DEADLINE_IDLE ? slowest_beyond_half(server) : NULL;
+        if (!first)
+            first = server->deadlines[kind].first;
+        if (first)
+            return first;
     }
-    return 0;
+    return NULL;
+}
+
+static int evict(struct chttp_server *server)
+{
+    struct connection *connection = first_to_go(server);
+    if (!connection)
+        return 0;
+    server->eviction_counts[connection->deadline_kind]++;
+    chttp_drop(connection);
+    return 1;
 }
 
 static void note_address(struct connection *connection, const struct sockaddr_storage *peer)
@@ -39,7 +66,7 @@ static void admit(struct chttp_server *server, int fd, const struct sockaddr_sto
     int one = 1;
     if (chttp_server_connection_count(server) >= server->connection_count_max && !evict(server)) {
         /* All are held by requests that wait for their answers. */
-        server->refusal_counts[503 - REFUSAL_STATUS_MIN]++;
+        server->refusal_counts[CHTTP_LANE_NONE][503 - REFUSAL_STATUS_MIN]++;
         chttp_refuse_descriptor(fd, 503);
         close(fd);
         return;

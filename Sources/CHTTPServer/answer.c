@@ -108,9 +108,10 @@ static void linger(struct connection *connection)
 
 void chttp_refuse(struct connection *connection, unsigned int status)
 {
+    uint32_t lane = connection->stage == STAGE_BODY ? connection->lane : CHTTP_LANE_NONE;
     chttp_forget_request(connection);
     connection->unsent.count = connection->sent_byte_count = 0;
-    connection->server->refusal_counts[status - REFUSAL_STATUS_MIN]++;
+    connection->server->refusal_counts[lane][status - REFUSAL_STATUS_MIN]++;
     chttp_refuse_descriptor(connection->fd, status);
     linger(connection);
 }

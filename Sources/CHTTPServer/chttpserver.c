@@ -127,8 +127,10 @@ static struct chttp_server *make(const struct chttp_server_options *options)
     server->header_byte_count_max = options->header_byte_count_max;
     server->connection_count_max = options->connection_count_max;
     server->request_timeout_ms = options->request_timeout_ms;
-    for (lane = 0; lane < options->lane_count; lane++)
+    for (lane = 0; lane < options->lane_count; lane++) {
         server->lanes[lane].byte_count_max = options->lane_byte_counts_max[lane];
+        server->lanes[lane].connection_count_max = options->lane_connection_counts_max[lane];
+    }
     set_durations(server, options);
     return server;
 }
@@ -349,11 +351,18 @@ size_t chttp_server_lane_byte_count(const struct chttp_server *server, uint32_t 
     return lane < CHTTP_LANE_COUNT_MAX ? server->lanes[lane].byte_count : 0;
 }
 
-uint64_t chttp_server_refusal_count(const struct chttp_server *server, unsigned int status)
+uint64_t chttp_server_refusal_count(const struct chttp_server *server, uint32_t lane,
+                                    unsigned int status)
 {
-    if (status < REFUSAL_STATUS_MIN || status >= REFUSAL_STATUS_MIN + REFUSAL_STATUS_COUNT)
+    if (lane > CHTTP_LANE_NONE || status < REFUSAL_STATUS_MIN ||
+        status >= REFUSAL_STATUS_MIN + REFUSAL_STATUS_COUNT)
         return 0;
-    return server->refusal_counts[status - REFUSAL_STATUS_MIN];
+    return server->refusal_counts[lane][status - REFUSAL_STATUS_MIN];
+}
+
+uint64_t chttp_server_eviction_count(const struct chttp_server *server, unsigned int eviction)
+{
+    return eviction < CHTTP_EVICTION_COUNT ? server->eviction_counts[eviction] : 0;
 }
 
 void chttp_server_close(struct chttp_server *server)

@@ -149,9 +149,13 @@ void chttp_connection_free(struct connection *connection)
 
 void chttp_set_stage(struct connection *connection, enum stage stage)
 {
-    connection->server->stage_counts[connection->stage]--;
+    struct chttp_server *server = connection->server;
+    struct lane *lane = &server->lanes[connection->lane];
+    server->stage_counts[connection->stage]--;
+    lane->connection_count -= connection->stage == STAGE_BODY;
     connection->stage = stage;
-    connection->server->stage_counts[stage]++;
+    server->stage_counts[stage]++;
+    lane->connection_count += stage == STAGE_BODY;
 }
 
 void chttp_drop(struct connection *connection)

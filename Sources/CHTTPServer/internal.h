@@ -30,18 +30,19 @@ enum stage {
 
 /*
  * One list a kind, every kind with one duration, so each list is in order.  For a new connection
- * the first of the first of these lists that is not empty is closed.
+ * the first of the first of these lists that is not empty is closed, but for what accept.c says of
+ * bodies in a lane that is bounded.
  */
 enum deadline_kind {
-    DEADLINE_LINGER,
-    DEADLINE_OPEN,
-    DEADLINE_HEAD,
-    DEADLINE_IDLE_NEW,   /* idle, and never had an answer below 400 */
-    DEADLINE_IDLE,
+    DEADLINE_LINGER = CHTTP_EVICTION_LINGER,
+    DEADLINE_OPEN = CHTTP_EVICTION_SILENT,
+    DEADLINE_HEAD = CHTTP_EVICTION_HEAD,
+    DEADLINE_IDLE_NEW = CHTTP_EVICTION_UNSERVED,
+    DEADLINE_IDLE = CHTTP_EVICTION_IDLE,
     /* One list a lane, by the last step of the body: its first is the slowest. */
-    DEADLINE_BODY,
-    DEADLINE_ANSWER = DEADLINE_BODY + CHTTP_LANE_COUNT_MAX,
-    DEADLINE_KIND_COUNT,
+    DEADLINE_BODY = CHTTP_EVICTION_BODY,
+    DEADLINE_ANSWER = CHTTP_EVICTION_ANSWER,
+    DEADLINE_KIND_COUNT = CHTTP_EVICTION_COUNT,
     DEADLINE_NONE = DEADLINE_KIND_COUNT,
 };
 
@@ -109,6 +110,9 @@ struct deadline_list {
 struct lane {
     size_t byte_count;
     size_t byte_count_max;
+    /* In STAGE_BODY. */
+    uint32_t connection_count;
+    uint32_t connection_count_max;
 };
 
 struct chttp_server {
@@ -130,8 +134,9 @@ struct chttp_server {
     uint32_t free_slot_count;
     uint32_t next_serial;
     uint32_t stage_counts[STAGE_COUNT];
-    /* By status, from 400 on: what was refused without the application. */
-    uint64_t refusal_counts[REFUSAL_STATUS_COUNT];
+    /* By lane and status, from 400 on: what was refused without the application. */
+    uint64_t refusal_counts[CHTTP_LANE_NONE + 1][REFUSAL_STATUS_COUNT];
+    uint64_t eviction_counts[DEADLINE_KIND_COUNT];
 
     struct deadline_list deadlines[DEADLINE_KIND_COUNT];
     struct connection *ready_first, *ready_last;

@@ -38,11 +38,20 @@ static void complete(struct connection *connection)
 
 static void begin_body(struct connection *connection, uint32_t lane, size_t byte_count_max)
 {
+    struct chttp_server *server = connection->server;
     connection->lane = lane;
     connection->body_byte_count_max = byte_count_max;
     connection->step_byte_count = 0;
     chttp_set_stage(connection, STAGE_BODY);
     chttp_schedule(connection, DEADLINE_BODY + lane);
+    if (connection->missing_byte_count > byte_count_max) {
+        chttp_refuse(connection, 413);
+        return;
+    }
+    /* Where the lane has more than all its connections, the one is closed whose last progress is the
+     * longest ago. */
+    if (server->lanes[lane].connection_count > server->lanes[lane].connection_count_max)
+        chttp_refuse(server->deadlines[DEADLINE_BODY + lane].first, 408);
     if (connection->wants_continue && connection->unread.count == 0)
         chttp_send_continue(connection);
 }
@@ -165,7 +174,9 @@ static size_t begin_request(struct connection *connection, struct span bytes, st
     struct chttp_server *server = connection->server;
     struct head head;
     unsigned int status = chttp_head_read(bytes, &head);
-    if (!status && head.body_byte_count > server->body_byte_count_max)
+    int is_too_large = !status && head.body_byte_count > server->body_byte_count_max;
+    /* Who judges heads refuses it, or chttp_server_accept does. */
+    if (is_too_large && !server->judges_heads)
         status = 413;
     if (status) {
         chttp_refuse(connection, status);
@@ -176,7 +187,7 @@ static size_t begin_request(struct connection *connection, struct span bytes, st
         chttp_refuse(connection, 503);
         return 0;
     }
-    if (!head.is_chunked && head.body_byte_count <= after.count) {
+    if (!head.is_chunked && head.body_byte_count <= after.count && !is_too_large) {
         size_t count = (size_t)head.body_byte_count;
         if (chttp_append(&connection->body, after.bytes, count) != 0) {
             chttp_refuse(connection, 503);
@@ -235,10 +246,6 @@ void chttp_server_accept(struct chttp_server *server, uint64_t id, uint32_t lane
     struct connection *connection = chttp_find(server, id);
     if (!connection || connection->stage != STAGE_JUDGED)
         return;
-    if (connection->missing_byte_count > body_byte_count_max) {
-        chttp_refuse(connection, 413);
-        return;
-    }
     begin_body(connection, lane, body_byte_count_max);
     chttp_postpone(connection);
 }

@@ -9,18 +9,28 @@ internal import CHTTPServer
 package final class HTTPServer {
     package struct Limits: Sendable {
         /// The largest body, in bytes; more is refused with 413 while it arrives.
+        ///
+        /// Where heads are judged, one that announces more is given out as a head.
         package var bodyByteCountMax: Int
         /// What all incomplete bodies of a lane may hold together, in bytes.
         ///
         /// Where there is no room the slowest of that lane is closed, with 408.
         package var laneByteCountsMax: [Int]
+        /// How many connections with an incomplete body a lane may have; empty: each as many as there
+        /// are.
+        ///
+        /// Beyond it the slowest of that lane is closed, with 408.
+        package var laneConnectionCountsMax: [Int]
         /// Whether a request is given out as a head first, where its body is not there with it.
         package var judgesHeads: Bool
         /// Request line and headers together, in bytes; more is refused with 431.
         package var headerByteCountMax: Int
         /// Connections open at one time.
         ///
-        /// Beyond it one is closed: first one that sent nothing, then the one idle for longest.
+        /// Beyond it one is closed: first one that sent nothing, then one with a part of a head,
+        /// then one that was only ever refused. Then one with an incomplete body in a lane that has
+        /// more than half of the connections that it may have, and fewer than there are. Then the one
+        /// idle for longest.
         package var connectionCountMax: Int
         /// From the first byte of a request to its last, and for taking the whole answer.
         package var requestTimeoutMilliseconds: Int
@@ -30,6 +40,7 @@ package final class HTTPServer {
         package init(
             bodyByteCountMax: Int = 1 << 20,
             laneByteCountsMax: [Int] = [32 << 20],
+            laneConnectionCountsMax: [Int] = [],
             judgesHeads: Bool = false,
             headerByteCountMax: Int = 16 << 10,
             connectionCountMax: Int = 1_024,
@@ -38,6 +49,7 @@ package final class HTTPServer {
         ) {
             self.bodyByteCountMax = bodyByteCountMax
             self.laneByteCountsMax = laneByteCountsMax
+            self.laneConnectionCountsMax = laneConnectionCountsMax
             self.judgesHeads = judgesHeads
             self.headerByteCountMax = headerByteCountMax
             self.connectionCountMax = connectionCountMax
@@ -251,11 +263,52 @@ package final class HTTPServer {
     package static let refusalStatuses = [400, 408, 413, 431, 501, 503, 505]
 
     /// How many requests the server itself has refused with a status, all its life.
-    package func refusalCount(status: Int) -> Int {
+    ///
+    /// `lane`: of those whose body was let into it; nil: of those whose body was not let in.
+    package func refusalCount(status: Int, lane: Int?) -> Int {
         guard !handle.isClosed else {
             return 0
         }
-        return unsafe Int(chttp_server_refusal_count(handle.pointer, UInt32(status)))
+        let lane = lane.map { UInt32($0) } ?? UInt32(CHTTP_LANE_NONE)
+        return unsafe Int(chttp_server_refusal_count(handle.pointer, lane, UInt32(status)))
+    }
+
+    /// In which state a connection was that was closed to make room for a new one.
+    package enum Eviction: Equatable, Sendable {
+        /// Its last answer was out.
+        case lingering
+        /// It had sent nothing.
+        case silent
+        /// It had sent a part of a head.
+        case head
+        /// Idle, and all its requests were refused.
+        case unserved
+        /// Idle.
+        case idle
+        /// It had sent a part of a body.
+        case body(lane: Int)
+        /// It did not take its answer.
+        case answer
+
+        fileprivate var number: UInt32 {
+            switch self {
+            case .lingering: CHTTP_EVICTION_LINGER.rawValue
+            case .silent: CHTTP_EVICTION_SILENT.rawValue
+            case .head: CHTTP_EVICTION_HEAD.rawValue
+            case .unserved: CHTTP_EVICTION_UNSERVED.rawValue
+            case .idle: CHTTP_EVICTION_IDLE.rawValue
+            case .body(let lane): CHTTP_EVICTION_BODY.rawValue + UInt32(lane)
+            case .answer: CHTTP_EVICTION_ANSWER.rawValue
+            }
+        }
+    }
+
+    /// How many connections were closed in that state to make room for a new one, all its life.
+    package func evictionCount(_ eviction: Eviction) -> Int {
+        guard !handle.isClosed else {
+            return 0
+        }
+        return unsafe Int(chttp_server_eviction_count(handle.pointer, eviction.number))
     }
 
     /// When ``run()`` must be called at the latest; nil where only the descriptor can bring work,

@@ -22,6 +22,12 @@ internal import CHTTPServer
             (1...Int(CHTTP_LANE_COUNT_MAX)).contains(limits.laneByteCountsMax.count),
             "a body is counted in a lane"
         )
+        let laneCount = limits.laneByteCountsMax.count
+        precondition(
+            limits.laneConnectionCountsMax.allSatisfy { $0 > 0 }
+                && [0, laneCount].contains(limits.laneConnectionCountsMax.count),
+            "every lane is bounded in connections, or none is"
+        )
         var message = [CChar](repeating: 0, count: 256)
         let host = listen.host.utf8CString.map { $0 }
         let result = unsafe host.withUnsafeBufferPointer { host in
@@ -30,13 +36,25 @@ internal import CHTTPServer
             unsafe options.port = listen.port
             unsafe options.judges_heads = limits.judgesHeads ? 1 : 0
             unsafe options.body_byte_count_max = limits.bodyByteCountMax
-            unsafe options.lane_count = UInt32(limits.laneByteCountsMax.count)
+            unsafe options.lane_count = UInt32(laneCount)
             unsafe withUnsafeMutableBytes(of: &options.lane_byte_counts_max) { lanes in
                 for (lane, byteCount) in limits.laneByteCountsMax.enumerated() {
                     unsafe lanes.storeBytes(
                         of: byteCount,
                         toByteOffset: lane * MemoryLayout<Int>.stride,
                         as: Int.self
+                    )
+                }
+            }
+            unsafe withUnsafeMutableBytes(of: &options.lane_connection_counts_max) { lanes in
+                for lane in 0..<laneCount {
+                    let count =
+                        limits.laneConnectionCountsMax.isEmpty
+                        ? limits.connectionCountMax : limits.laneConnectionCountsMax[lane]
+                    unsafe lanes.storeBytes(
+                        of: UInt32(count),
+                        toByteOffset: lane * MemoryLayout<UInt32>.stride,
+                        as: UInt32.self
                     )
                 }
             }

@@ -158,7 +158,8 @@ final class IngestLoop {
             notificationsWaiting: door.notifications?.line.count ?? 0
         )
         measures.setIncomplete { server.incompleteByteCount(lane: $0.lane) }
-        measures.refused { server.refusalCount(status: $0) }
+        measures.refused { server.refusalCount(status: $1, lane: $0?.lane) }
+        measures.evicted(server.evictionCount)
         health.beat()
         log.writeWithheld()
         view?.show(

@@ -7,8 +7,11 @@ final class IngestMeasures {
     /// By route and status in one number: a request costs a look-up.
     private var requestSeries: [Int: Counter.Series] = [:]
     private let notificationRefusals: Counter
-    /// In the order of `HTTPServer.refusalStatuses`.
-    private var refusalCounts = [Int](repeating: 0, count: HTTPServer.refusalStatuses.count)
+    /// What the server has refused by itself, as it was counted last.
+    private var refusals: [(route: Route?, status: Int, count: Int)] =
+        ([nil] + Route.allCases.map { $0 }).flatMap { route in
+            HTTPServer.refusalStatuses.map { (route, $0, 0) }
+        }
     /// By ``Route/number``, as ``incomplete``.
     private let durations: [Histogram.Series]
     private let stored: [Counter.Series]
@@ -18,6 +21,7 @@ final class IngestMeasures {
     private let connections: Gauge.Series
     private let notificationsWaiting: Gauge.Series
     private let incomplete: [Gauge.Series]
+    private let evictions: [(eviction: HTTPServer.Eviction, series: Counter.Series)]
 
     /// The names of the topics are in the order of the targets.
     init(_ metrics: Metrics, topics: [String]) {
@@ -71,17 +75,34 @@ final class IngestMeasures {
             labels: ["route"]
         )
         self.incomplete = Route.allCases.map { incomplete.series($0.rawValue) }
+        let evicted = metrics.counter(
+            "ingest_connections_evicted_total",
+            help: "Connections closed to make room for a new one, by state (lingering: its last"
+                + " answer was out; silent; head; unserved: idle, and only ever refused; idle; body:"
+                + " of an incomplete request, by its route; answer: it did not take it) and route.",
+            labels: ["state", "route"]
+        )
+        let states: [(HTTPServer.Eviction, String)] = [
+            (.lingering, "lingering"), (.silent, "silent"), (.head, "head"),
+            (.unserved, "unserved"), (.idle, "idle"), (.answer, "answer"),
+        ]
+        evictions =
+            states.map { ($0, evicted.series($1, "other")) }
+            + Route.allCases.map { (.body(lane: $0.lane), evicted.series("body", $0.rawValue)) }
         beginAtZero()
     }
 
     /// What alarms look at: of a counter that begins above zero Prometheus sees no increase.
     private func beginAtZero() {
         for route in Route.allCases {
-            for status in [route.acceptedStatus, 400, 401, 429, 503] {
+            for status in [route.acceptedStatus, 400, 401, 408, 413, 415, 429, 503] {
                 _ = series(route: route, status: status)
             }
         }
-        for code in ["jws.chain", "jws.certificate", "jws.oid"] {
+        for status in [413, 431, 503] {
+            _ = series(route: nil, status: status)
+        }
+        for code in ["jws.chain", "jws.certificate", "jws.oid", "ingest.foreign_source"] {
             _ = notificationRefusals.series(code)
         }
     }
@@ -105,15 +126,23 @@ final class IngestMeasures {
         notificationRefusals.add(1, code)
     }
 
-    /// What the server refused by itself, before there was a request to route: of each of
-    /// `HTTPServer.refusalStatuses` all since it was started.
-    func refused(_ count: (_ status: Int) -> Int) {
-        for (index, status) in HTTPServer.refusalStatuses.enumerated() {
-            let count = count(status)
-            if count > refusalCounts[index] {
-                requests.add(Int64(count - refusalCounts[index]), "other", String(status))
-                refusalCounts[index] = count
+    /// What the server refused by itself, while a body came in for a route or, where that is nil, before
+    /// there was a request to route: of each of `HTTPServer.refusalStatuses` all since it was started.
+    func refused(_ count: (_ route: Route?, _ status: Int) -> Int) {
+        for (index, refusal) in refusals.enumerated() {
+            let count = count(refusal.route, refusal.status)
+            if count > refusal.count {
+                series(route: refusal.route, status: refusal.status)
+                    .add(Int64(count - refusal.count))
+                refusals[index].count = count
             }
+        }
+    }
+
+    /// `count` gives how many connections the server has closed in a state since it was started.
+    func evicted(_ count: (HTTPServer.Eviction) -> Int) {
+        for (eviction, series) in evictions {
+            series.add(Int64(count(eviction)) - series.value)
         }
     }
 

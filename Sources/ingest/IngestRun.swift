@@ -15,9 +15,10 @@ struct IngestRun {
     static let serverLimits = HTTPServer.Limits(
         bodyByteCountMax: IngestLimits.batchByteCountMax,
         laneByteCountsMax: Route.allCases.map(\.incompleteByteCountMax),
+        laneConnectionCountsMax: Route.allCases.map(\.incompleteConnectionCountMax),
         judgesHeads: true,
         headerByteCountMax: 16 << 10,
-        connectionCountMax: 1_024,
+        connectionCountMax: IngestLimits.connectionCountMax,
         requestTimeoutMilliseconds: 10_000,
         idleTimeoutMilliseconds: 60_000
     )

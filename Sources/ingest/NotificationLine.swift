@@ -10,8 +10,10 @@ internal import HTTPServer
 struct NotificationLine {
     /// Of all that wait together; one counts at least ``slotByteCount``, more than Apple's need.
     static let byteCountMax = 8 << 20
-    /// So 256 wait at most, a quarter of the connections that the door has: one that waits holds its
-    /// connection, and the others stay open to tokens and sales.
+    /// So 256 wait at most, a quarter of the connections that the door has.
+    ///
+    /// One that waits holds its connection. As many may hold an incomplete one, and half stay open to
+    /// tokens and sales.
     static let slotByteCount = 32 << 10
     /// What a chain costs, as bytes of the rate.
     static let chainByteCount = 16 << 10

@@ -41,6 +41,16 @@ enum Route: String, CaseIterable {
         }
     }
 
+    /// How many connections may hold an incomplete body for it.
+    ///
+    /// Whoever knows the address can send notifications, one byte of a body each: as many as may wait
+    /// in the ``NotificationLine``. So half of the connections stay open to whoever has a key.
+    var incompleteConnectionCountMax: Int {
+        self == .notifications
+            ? NotificationLine.byteCountMax / NotificationLine.slotByteCount
+            : IngestLimits.connectionCountMax
+    }
+
     /// Index of the topic it stores into: the targets of `ingest` have the order of the routes.
     var topic: Int { number }
 
@@ -49,6 +59,7 @@ enum Route: String, CaseIterable {
 
 /// Every limit of the door for a request.
 enum IngestLimits {
+    static let connectionCountMax = 1_024
     static let batchByteCountMax = 1 << 20
     static let batchRecordCountMax = 10_000
     /// Longer than any token: what is longer than a token may be is decode's to refuse, and to keep.

@@ -56,11 +56,11 @@ import Testing
         #expect(readable(waitingAtMost: 0) == [false, false])
         // The server's own deadlines come first: a client that says nothing is refused.
         _ = try loopback.connect()
-        for _ in 0..<2 where server.refusalCount(status: 408) == 0 {
+        for _ in 0..<2 where server.refusalCount(status: 408, lane: nil) == 0 {
             #expect(readable(waitingAtMost: 60_000) == [false, false])
             server.run()
         }
-        #expect(server.refusalCount(status: 408) == 1)
+        #expect(server.refusalCount(status: 408, lane: nil) == 1)
     }
 
     @Test func `sends an answer without end, until its client is gone`() throws {

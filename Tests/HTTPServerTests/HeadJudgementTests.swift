@@ -5,11 +5,13 @@ import Testing
 @Suite struct `The head of a request` {
     private static func limits(
         lanes: [Int] = [64 << 10, 64 << 10],
+        laneConnectionCountsMax: [Int] = [],
         connectionCountMax: Int = 100
     ) -> HTTPServer.Limits {
         HTTPServer.Limits(
             bodyByteCountMax: 64 << 10,
             laneByteCountsMax: lanes,
+            laneConnectionCountsMax: laneConnectionCountsMax,
             judgesHeads: true,
             connectionCountMax: connectionCountMax
         )
@@ -86,6 +88,24 @@ import Testing
         )
         #expect(announced?.status == 413)
         #expect(chunked?.status == 413)
+        #expect(loopback.server.refusalCount(status: 413, lane: 0) == 2)
+    }
+
+    /// However much of it came with the head: what is judged is the head.
+    @Test(arguments: [0, 5, 60_000])
+    func `comes alone also where it announces more than is taken`(sentByteCount: Int) throws {
+        let loopback = try Loopback(
+            HTTPServer.Limits(bodyByteCountMax: 4, laneByteCountsMax: [4], judgesHeads: true)
+        )
+        let connection = try loopback.connect()
+        let body = String(repeating: "a", count: sentByteCount)
+        connection.send(Self.head(max(sentByteCount, 5)) + body)
+        #expect(loopback.turn { loopback.requests.count == 1 })
+        #expect(!loopback.requests[0].isComplete)
+        loopback.server.accept(loopback.requests[0].id, lane: 0, bodyByteCountMax: 4)
+        #expect(loopback.turn { connection.answer?.status == 413 })
+        #expect(loopback.turn { connection.hasEnded })
+        #expect(loopback.requests.count == 1)
     }
 
     @Test func `says nothing where the body is there with it`() throws {
@@ -130,6 +150,62 @@ import Testing
         steady.send([UInt8](repeating: 1, count: 10_000))
         newcomer.send([UInt8](repeating: 1, count: 10_000))
         #expect(loopback.turn { steady.answer?.status == 200 && newcomer.answer?.status == 200 })
+    }
+
+    @Test func `lets in as many bodies as its lane may have connections`() throws {
+        let loopback = try Loopback(Self.limits(laneConnectionCountsMax: [100, 2]))
+        open(loopback)
+        func begin(_ path: String) throws -> RawConnection {
+            let connection = try loopback.connect()
+            connection.send(Self.head(10, path: path) + "a")
+            let count = loopback.requests.count
+            #expect(loopback.turn { loopback.requests.count > count })
+            loopback.turn()
+            return connection
+        }
+        let inOthers = try (0..<3).map { _ in try begin("/0") }
+        let inLane = try (0..<3).map { _ in try begin("/1") }
+        #expect(loopback.turn { inLane[0].answer?.status == 408 })
+        #expect(loopback.server.refusalCount(status: 408, lane: 1) == 1)
+        (inOthers + inLane[1...]).forEach { $0.send("bcdefghij") }
+        #expect(loopback.turn { (inOthers + inLane[1...]).allSatisfy { $0.answer?.status == 200 } })
+        // Those are not counted any more.
+        let later = try (0..<2).map { _ in try begin("/1") }
+        later[0].close()
+        #expect(loopback.turn { loopback.server.incompleteByteCount(lane: 1) == 1 })
+        _ = try begin("/1")
+        #expect(loopback.server.refusalCount(status: 408, lane: 1) == 1)
+    }
+
+    /// Two of four that its lane may have are like any other connection; the two beyond go first.
+    @Test func `gives way to a newcomer before idle ones, beyond half of its lane`() throws {
+        let loopback = try Loopback(
+            Self.limits(laneConnectionCountsMax: [8, 4], connectionCountMax: 8)
+        )
+        open(loopback)
+        func connect(_ text: String) throws -> RawConnection {
+            let connection = try loopback.connect()
+            connection.send(text)
+            let count = loopback.requests.count
+            #expect(loopback.turn { loopback.requests.count > count })
+            loopback.turn()
+            return connection
+        }
+        let get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+        let idle = try (0..<2).map { _ in try connect(get) }
+        let keyed = try (0..<2).map { _ in try connect(Self.head(10) + "a") }
+        let bounded = try (0..<4).map { _ in try connect(Self.head(10, path: "/1") + "a") }
+        let server = loopback.server
+        #expect(server.connectionCount == 8)
+        for (index, gone) in [bounded[0], bounded[1], idle[0], idle[1]].enumerated() {
+            _ = try connect(Self.head(10) + "a")
+            #expect(loopback.turn { gone.hasEnded }, "newcomer \(index)")
+            #expect(server.connectionCount == 8)
+        }
+        #expect((keyed + bounded[2...]).allSatisfy { !$0.hasEnded })
+        #expect(server.evictionCount(.body(lane: 1)) == 2)
+        #expect(server.evictionCount(.idle) == 2)
+        #expect(server.evictionCount(.body(lane: 0)) == 0)
     }
 
     /// Which is closed first, where there is room for no more connections.

@@ -344,17 +344,6 @@ final class IngestBench {
         )
     }
 
-    @Test func `counts what the server refused by itself`() throws {
-        let bench = try IngestBench()
-        let large = String(repeating: "a", count: IngestLimits.batchByteCountMax + 1)
-        #expect(try bench.answer("/v1/tokens", large).status == 413)
-        #expect(
-            bench.rendered.contains(
-                "tollway_ingest_requests_total{route=\"other\",status=\"413\"} 1"
-            )
-        )
-    }
-
     /// Goal: 413 says that nothing of the request is stored.
     @Test(arguments: [
         (["MSG_SIZE_TOO_LARGE"], 413, "ingest.record_refused"),

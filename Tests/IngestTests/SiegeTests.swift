@@ -1,4 +1,3 @@
-import Foundation
 import Glibc
 import HTTPClient
 import HTTPServer
@@ -13,7 +12,7 @@ import Testing
 
     /// A socket that sends any bytes, as far as the server takes them.
     private final class Attacker {
-        let descriptor: Int32
+        private let client: RawClient
         private var unsent: ArraySlice<UInt8>
 
         convenience init(port: UInt16, _ head: String, bodyByteCount: Int) throws {
@@ -22,31 +21,15 @@ import Testing
         }
 
         init(port: UInt16, _ text: String) throws {
-            descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            client = try RawClient(port: port)
             unsent = Array(text.utf8)[...]
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_port = port.bigEndian
-            address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-            let result = unsafe withUnsafePointer(to: &address) {
-                unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    unsafe connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-                }
-            }
-            guard result == 0, fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0 else {
-                throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO)
-            }
-        }
-
-        deinit {
-            close(descriptor)
         }
 
         /// Sends on; false once the server has let it go.
         func push() -> Bool {
             while !unsent.isEmpty {
                 let count = unsafe unsent.withUnsafeBytes {
-                    unsafe send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+                    unsafe send(client.descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
                 }
                 guard count > 0 else {
                     return errno == EAGAIN
@@ -54,7 +37,7 @@ import Testing
                 unsent.removeFirst(count)
             }
             var byte: UInt8 = 0
-            return unsafe recv(descriptor, &byte, 1, 0) < 0 && errno == EAGAIN
+            return unsafe recv(client.descriptor, &byte, 1, 0) < 0 && errno == EAGAIN
         }
     }
 
@@ -153,5 +136,60 @@ import Testing
             attackers.forEach { _ = $0.push() }
         }
         #expect(bench.server.heldRequestCount < connectionCount / 2)
+    }
+
+    /// Each holds a body of which one byte came with the head, so it is never a silent one, and never
+    /// one with a part of a head.
+    @Test func `cuts off no batch while bodies without a key take all connections`() throws {
+        let bench = try IngestBench(keys: [Self.key])
+        let line = "{\"token\":\"\(String(repeating: "A", count: 300))\"}\n"
+        func request(lineCount: Int) -> String {
+            "POST /v1/tokens HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(Self.key)\r\n"
+                + "Content-Type: application/x-ndjson\r\n"
+                + "Content-Length: \(lineCount * line.utf8.count)\r\n\r\n"
+                + String(repeating: line, count: lineCount)
+        }
+        func attack() throws -> Attacker {
+            let attacker = try Attacker(
+                port: bench.server.port,
+                "POST /v1/notifications HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                    + "Content-Length: 60000\r\n\r\n{"
+            )
+            _ = attacker.push()
+            try bench.loop.turn()
+            return attacker
+        }
+        let kept = try RawClient(port: bench.server.port)
+        kept.send(request(lineCount: 1)[...])
+        #expect(bench.turn { kept.receive() && kept.received.contains(" 202 ") })
+
+        var attackers = try (0..<IngestRun.serverLimits.connectionCountMax).map { _ in
+            try attack()
+        }
+        let batch = try RawClient(port: bench.server.port)
+        let text = request(lineCount: 200)
+        let half = text.index(text.startIndex, offsetBy: text.count / 2)
+        batch.send(text[..<half])
+        #expect(
+            bench.turn { bench.server.incompleteByteCount(lane: Route.tokens.lane) > 0 }
+        )
+        attackers += try (0..<50).map { _ in try attack() }
+        batch.send(text[half...])
+        #expect(bench.turn { !batch.receive() || batch.received.contains("\r\n\r\n") })
+        #expect(batch.received.hasPrefix("HTTP/1.1 202 "))
+        #expect(kept.receive())
+        // Each that gave way has its answer, and what was closed for a newcomer had one.
+        let lane = Route.notifications.lane
+        #expect(bench.server.refusalCount(status: 408, lane: lane) == attackers.count - 256)
+        #expect(bench.server.evictionCount(.lingering) > 0)
+        #expect(bench.server.evictionCount(.idle) == 0)
+        #expect(Route.allCases.allSatisfy { bench.server.evictionCount(.body(lane: $0.lane)) == 0 })
+        #expect(
+            bench.rendered.contains(
+                "tollway_ingest_connections_evicted_total{state=\"lingering\",route=\"other\"} "
+                    + "\(bench.server.evictionCount(.lingering))\n"
+            )
+        )
+        #expect(attackers.count > IngestRun.serverLimits.connectionCountMax)
     }
 }

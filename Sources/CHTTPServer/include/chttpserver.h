@@ -20,9 +20,12 @@ struct chttp_server_options {
     const char *host;              /* numeric, or localhost */
     uint16_t port;                 /* 0: any free port */
     int judges_heads;
-    size_t body_byte_count_max;
+    size_t body_byte_count_max;    /* a larger one is refused; by who judges heads, where heads are */
     /* All incomplete bodies of a lane together; each at least body_byte_count_max of its requests. */
     size_t lane_byte_counts_max[CHTTP_LANE_COUNT_MAX];
+    /* Connections with an incomplete body in a lane, at least 1; below connection_count_max it bounds
+     * the lane. */
+    uint32_t lane_connection_counts_max[CHTTP_LANE_COUNT_MAX];
     uint32_t lane_count;           /* at least 1 */
     size_t header_byte_count_max;
     uint32_t connection_count_max;
@@ -175,11 +178,34 @@ uint32_t chttp_server_held_count(const struct chttp_server *server);
 /** chttp_server_lane_byte_count(server, lane): what the incomplete bodies of ${lane} hold. */
 size_t chttp_server_lane_byte_count(const struct chttp_server *server, uint32_t lane);
 
+/* In place of a lane: of a request whose body was not let in. */
+enum { CHTTP_LANE_NONE = CHTTP_LANE_COUNT_MAX };
+
 /**
- * chttp_server_refusal_count(server, status):
- * How many requests ${server} itself has refused with ${status} since it was opened.
+ * chttp_server_refusal_count(server, lane, status):
+ * How many requests ${server} itself has refused with ${status} since it was opened, of those whose
+ * body was let into ${lane}, or CHTTP_LANE_NONE.
  */
-uint64_t chttp_server_refusal_count(const struct chttp_server *server, unsigned int status);
+uint64_t chttp_server_refusal_count(const struct chttp_server *server, uint32_t lane,
+                                    unsigned int status);
+
+/* In which state a connection was that was closed to make room for a new one. */
+enum chttp_eviction {
+    CHTTP_EVICTION_LINGER,         /* its last answer was out */
+    CHTTP_EVICTION_SILENT,         /* it had sent nothing */
+    CHTTP_EVICTION_HEAD,           /* a part of a head */
+    CHTTP_EVICTION_UNSERVED,       /* idle, and never had an answer below 400 */
+    CHTTP_EVICTION_IDLE,
+    CHTTP_EVICTION_BODY,           /* a part of a body; plus its lane */
+    CHTTP_EVICTION_ANSWER = CHTTP_EVICTION_BODY + CHTTP_LANE_COUNT_MAX, /* not taken */
+    CHTTP_EVICTION_COUNT,
+};
+
+/**
+ * chttp_server_eviction_count(server, eviction):
+ * How many connections ${server} has closed in that state to make room, since it was opened.
+ */
+uint64_t chttp_server_eviction_count(const struct chttp_server *server, unsigned int eviction);
 
 /**
  * chttp_server_close(server):
