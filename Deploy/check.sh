@@ -49,7 +49,7 @@ check 'rights in Kafka, dry' Deploy/acls.sh
 
 if has promtool; then
     check 'alerts (promtool check)' promtool check rules Deploy/prometheus/alerts.yaml
-    check 'alerts, each on its case (promtool test)' promtool test rules Deploy/prometheus/alerts.test.yaml
+    check 'alerts, each on its case (promtool test)' promtool test rules Deploy/prometheus/alerts*.test.yaml
     check "compose's Prometheus (promtool)" promtool check config Deploy/prometheus/prometheus.yaml
 else
     skip 'alerts (promtool)' 'no promtool in the PATH (Debian: prometheus)'

@@ -13,8 +13,8 @@ package struct LagWatch: Sendable {
         package var lastStable: Int64
         /// Records, or transaction markers, that are not done; never negative.
         package var records: Int64
-        /// For how long the first of them has waited, by the time of the last record that was
-        /// judged; 0 where none waits.
+        /// For how long the first of them has waited, by the time of the last record that is done;
+        /// 0 where none waits.
         package var seconds: Double
         /// For how long a transaction alone has held the reader back: all before the last stable
         /// offset is done, it stands still, and something lies behind it.
@@ -22,12 +22,26 @@ package struct LagWatch: Sendable {
     }
 
     private struct Memory {
-        /// The time of the last record judged, or of the last look that found nothing to do.
+        /// The time of the last record done, or of the last look that found nothing to do.
         var doneUntil: Timestamp
+        /// What was judged and was not yet done at the last look, oldest first: the offset after
+        /// each record, and its time.
+        ///
+        /// One for each batch at most, of two transactions and what was done since that look.
+        var judged: [(next: Int64, time: Timestamp)] = []
         var lastStable: Int64 = -1
         var lookedAt: Timestamp?
         /// For so long it has held the reader back.
         var stuckMilliseconds: Int64 = 0
+
+        mutating func settle(committed: Int64) {
+            let count = judged.firstIndex { $0.next > committed } ?? judged.count
+            guard count > 0 else {
+                return
+            }
+            doneUntil = judged[count - 1].time
+            judged.removeFirst(count)
+        }
     }
 
     /// An open transaction is ended by its producer within its 40 s, or by its coordinator at the latest
@@ -58,9 +72,19 @@ package struct LagWatch: Sendable {
         }
     }
 
-    /// A record was judged; `time` is Kafka's own.
-    package mutating func judged(_ partition: TopicPartition, time: Timestamp) {
-        memory[partition]?.doneUntil = time
+    /// A record was judged: `next` is the offset after it, `time` Kafka's own.
+    ///
+    /// It counts once its transaction is committed. Before that nothing is done for it: a stage whose
+    /// transactions are all aborted judges the newest records again and again.
+    package mutating func judged(_ partition: TopicPartition, next: Int64, time: Timestamp) {
+        memory[partition]?.judged.append((next, time))
+    }
+
+    /// What was judged and not committed is read, and judged, again.
+    package mutating func aborted() {
+        for partition in memory.keys {
+            memory[partition]?.judged.removeAll(keepingCapacity: true)
+        }
     }
 
     /// Takes a look: `committed` has what is done of each partition that is ours.
@@ -75,6 +99,7 @@ package struct LagWatch: Sendable {
         now: Timestamp
     ) {
         for (partition, committed) in committed {
+            memory[partition]?.settle(committed: committed)
             guard var known = memory[partition], let marks = marks[partition] else {
                 continue
             }

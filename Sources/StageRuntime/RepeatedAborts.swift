@@ -38,7 +38,10 @@ struct RepeatedAborts {
     static let culpritCodes: Set<String> = ["MSG_SIZE_TOO_LARGE", "INVALID_RECORD"]
     /// Aborts before a record is suspected: one may be a broker that just changed its settings.
     static let countBeforeSearch = 3
-    /// Aborts without a commit before the worker ends; with the waits about 70 s.
+    /// Aborts without a commit before the worker ends.
+    ///
+    /// With the waits that is about 70 s where Kafka refuses at once, and 10 to 15 min where each
+    /// transaction waits 30 s for its records to be stored and up to 10 s more for its abort.
     static let countMax = 20
     static let waitMillisecondsMin: Int64 = 50
     static let waitMillisecondsMax: Int64 = 5_000

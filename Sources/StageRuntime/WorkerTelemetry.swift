@@ -79,6 +79,9 @@ final class WorkerTelemetry: LoopTelemetry {
         for code in worker.deadLetterCodes {
             _ = deadLetters.series(stage, String(Fault(code: code, message: "").reason))
         }
+        for result in ["committed", "aborted"] {
+            _ = transactions.series(stage, result)
+        }
         for outcome in worker.countedOutcomes {
             completedSeries[outcome] = completedRecords.series(stage, outcome)
         }

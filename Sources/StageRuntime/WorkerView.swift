@@ -97,6 +97,7 @@ package final class WorkerView {
             }
             lag.judged(
                 TopicPartition(topic: sources[record.topic], partition: record.partition),
+                next: record.offset + 1,
                 time: Timestamp(milliseconds: record.timestampMilliseconds)
             )
         }
@@ -110,6 +111,7 @@ package final class WorkerView {
     func aborted(code: String, now: Timestamp) {
         abortCount += 1
         lastAbort = (code, now)
+        lag.aborted()
     }
 
     /// One turn of the loop that did something took so long.

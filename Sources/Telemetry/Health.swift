@@ -5,7 +5,7 @@ internal import Synchronization
 /// Any thread may call it.
 ///
 /// Alive: the loop turned lately. Started: from its settings and its folder on; it may wait for
-/// Kafka then. Ready: it can take work now. Apple being away is a condition: shown, and no reason to
+/// Kafka then. Ready: it is alive and can take work now. Apple being away is a condition: shown, and no reason to
 /// fail any of the three.
 package final class Health: Sendable {
     /// A loop without progress for so long is stuck; a call that may hang has a watchdog below it.
@@ -62,10 +62,14 @@ package final class Health: Sendable {
         state.withLock { $0.conditions["\(name)"] != nil }
     }
 
-    package var live: Answer {
+    /// For how long the loop has not turned; never negative.
+    package var idleMilliseconds: Int64 {
         let time = now()
-        let beatAt = state.withLock { $0.beatAt }
-        let age = max(0, time - beatAt)
+        return max(0, time - state.withLock { $0.beatAt })
+    }
+
+    package var live: Answer {
+        let age = idleMilliseconds
         let isGood = age < Self.stuckAfterMilliseconds
         let verdict = isGood ? "ok" : "failed"
         return Answer(isGood: isGood, lines: ["loop: \(verdict), last turn \(age) ms ago"])
@@ -77,10 +81,13 @@ package final class Health: Sendable {
     }
 
     package var ready: Answer {
+        let isLive = live.isGood
         let state = state.withLock { $0 }
+        // Where nobody asks for liveness (systemd, compose) this alone shows a loop that hangs.
+        let reason = state.notReadyBecause ?? (isLive ? nil : "the loop does not turn")
         let lines =
-            ["ready: \(state.notReadyBecause ?? "ok")"]
+            ["ready: \(reason ?? "ok")"]
             + state.conditions.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }
-        return Answer(isGood: state.notReadyBecause == nil && state.isStarted, lines: lines)
+        return Answer(isGood: reason == nil && state.isStarted, lines: lines)
     }
 }

@@ -2,8 +2,8 @@ internal import Glibc
 
 /// What every process of ours says about itself.
 package enum ProcessMetrics {
-    /// Registers the build, the memory and the processor time of this process, and whether its Kafka
-    /// answers.
+    /// Registers the build, the memory and the processor time of this process, whether its Kafka
+    /// answers, and whether its loop turns.
     package static func register(in metrics: Metrics, worker: String, health: Health) {
         metrics.gauge(
             "build_info",
@@ -34,7 +34,12 @@ package enum ProcessMetrics {
             "kafka_up",
             help: "1 while Kafka answers this worker, 0 while it is away and the worker waits."
         ).series()
+        let idle = metrics.gauge(
+            "loop_idle_seconds",
+            help: "How long ago the worker's loop began its last turn; beyond 60 s it hangs."
+        ).series()
         metrics.beforeRendering {
+            idle.set(Double(health.idleMilliseconds) / 1_000)
             kafka.set(health.hasCondition("kafka") ? 0 : 1)
             // What cannot be read stays as it was.
             residentByteCount().map { resident.set(Double($0)) }

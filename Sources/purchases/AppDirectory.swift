@@ -15,6 +15,8 @@ final class AppDirectory: PurchaseApps {
         file = try AppsFile.load(path)
     }
 
+    var appAppleIDs: [Int64] { file.apps.map(\.appAppleID) }
+
     func appAppleID(_ appAppleID: Int64?, bundleID: String?) -> Int64? {
         let byID = appAppleID.flatMap { file.app(appAppleID: $0) }
         let byBundle = bundleID.flatMap { file.app(bundleID: $0) }

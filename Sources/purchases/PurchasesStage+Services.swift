@@ -32,6 +32,7 @@ extension PurchasesStage: ReloadingStage {
     /// Reads the apps again, and the rates at the next look.
     func reload() {
         (apps as? AppDirectory)?.reload()
+        metrics.expect(apps: apps.appAppleIDs)
         (rates as? RatesFile)?.reload()
     }
 }

@@ -135,6 +135,7 @@ final class PurchasesStage: TickingStage {
         self.log = log
         sources = Worker.purchases.sources.map { $0.name(prefix: topicPrefix) }
         group = "\(topicPrefix)\(Worker.purchases.rawValue)"
+        self.metrics.expect(apps: apps.appAppleIDs)
     }
 
     let wakeDescriptor: Int32 = -1
@@ -278,6 +279,7 @@ final class PurchasesStage: TickingStage {
 
 /// The apps that sales may be of.
 protocol PurchaseApps: AnyObject {
+    var appAppleIDs: [Int64] { get }
     /// The app of an event: nil where neither name is one of ours, or they name two apps.
     func appAppleID(_ appAppleID: Int64?, bundleID: String?) -> Int64?
     func bundleID(of appAppleID: Int64) -> String?

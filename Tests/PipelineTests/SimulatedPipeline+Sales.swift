@@ -43,6 +43,8 @@ final class SimulatedRates: RateSource {
 
 /// The apps that the whole pipeline has.
 final class SimulatedApps: PurchaseApps {
+    var appAppleIDs: [Int64] { SimulatedInputs.apps.keys.sorted() }
+
     func appAppleID(_ appAppleID: Int64?, bundleID: String?) -> Int64? {
         SimulatedInputs.apps.first { id, bundle in
             (appAppleID ?? id) == id && (bundleID ?? bundle) == bundle

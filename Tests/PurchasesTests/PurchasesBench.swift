@@ -42,6 +42,8 @@ final class PurchasesBench {
     }
 
     final class Apps: PurchaseApps {
+        let appAppleIDs: [Int64] = [1, 2]
+
         func appAppleID(_ appAppleID: Int64?, bundleID: String?) -> Int64? {
             let byBundle = bundleID.flatMap {
                 ["com.example.1": 1, "com.example.2": 2][$0] as Int64?

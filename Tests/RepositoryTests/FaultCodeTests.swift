@@ -40,6 +40,15 @@ import TokenDomain
         #expect(missing.isEmpty, "RUNBOOK.md has no row for \(missing.sorted())")
     }
 
+    /// Of what is born with its first count Prometheus sees no increase.
+    @Test func `are not all: outcomes that an alert counts begin at zero, each`() throws {
+        let counted = try SourceTree.text(of: "Deploy/prometheus/alerts.yaml")
+            .matches(of: /records_completed_total\{stage="report", outcome=~?"([a-z_|]+)"/)
+            .flatMap { $0.1.split(separator: "|") }
+        #expect(Set(counted) == ["notice_for_seen", "parked"])
+        #expect(Set(Worker.report.countedOutcomes) == Set(counted.map(String.init)))
+    }
+
     @Test(arguments: Worker.allCases)
     func `are declared once`(worker: Worker) {
         let codes = worker.deadLetterCodes

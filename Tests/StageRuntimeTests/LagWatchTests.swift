@@ -21,7 +21,7 @@ import TokenDomain
 
     @Test func `grows while records wait and falls to nothing when idle`() {
         var watch = watch([first])
-        watch.judged(first, time: time(10))
+        watch.judged(first, next: 5, time: time(10))
         watch.look(committed: [first: 5], marks: [first: marks(9)], now: time(40))
         #expect(watch.partitions[first]?.records == 4)
         #expect(watch.partitions[first]?.seconds == 30)
@@ -34,14 +34,35 @@ import TokenDomain
         #expect(watch.partitions[first]?.seconds == 5)
     }
 
+    @Test func `counts a record once it is committed, and not when it is judged`() {
+        var watch = watch([first])
+        func seconds(committed: Int64) -> Double? {
+            watch.look(committed: [first: committed], marks: [first: marks(9)], now: time(610))
+            return watch.partitions[first]?.seconds
+        }
+        watch.judged(first, next: 1, time: time(10))
+        watch.aborted()
+        watch.judged(first, next: 1, time: time(10))
+        watch.judged(first, next: 3, time: time(400))
+        watch.judged(first, next: 8, time: time(600))
+        #expect(seconds(committed: 0) == 610)
+        #expect(seconds(committed: 1) == 600)
+        #expect(seconds(committed: 2) == 600)
+        #expect(seconds(committed: 3) == 210)
+        watch.aborted()
+        #expect(seconds(committed: 8) == 210)
+        watch.judged(first, next: 8, time: time(600))
+        #expect(seconds(committed: 8) == 10)
+    }
+
     @Test func `is never negative`() {
         var watch = watch([first])
-        watch.judged(first, time: time(100))
+        watch.judged(first, next: 12, time: time(100))
         // Marks are those of the last fetch, and clocks differ.
         watch.look(committed: [first: 12], marks: [first: marks(9, stable: 3)], now: time(40))
         #expect(watch.partitions[first]?.records == 0)
         #expect(watch.partitions[first]?.seconds == 0)
-        watch.judged(first, time: time(100))
+        watch.judged(first, next: 12, time: time(100))
         watch.look(committed: [first: 12], marks: [first: marks(19, stable: 3)], now: time(39))
         #expect(watch.partitions[first]?.seconds == 0)
         #expect(watch.partitions[first]?.stuckSeconds == 0)

@@ -34,6 +34,33 @@ import Testing
         #expect(health.ready.lines == ["ready: stopping"])
     }
 
+    @Test func `is not ready while its loop hangs`() {
+        let (health, clock) = bench()
+        health.setStarted()
+        health.setReady()
+        clock.advance(Health.stuckAfterMilliseconds - 1)
+        #expect(health.ready.isGood)
+        clock.advance(1)
+        #expect(!health.ready.isGood)
+        #expect(health.ready.lines == ["ready: the loop does not turn"])
+        health.beat()
+        #expect(health.ready.isGood)
+    }
+
+    @Test func `shows Prometheus for how long the loop has not turned`() {
+        let (health, clock) = bench()
+        let metrics = Metrics()
+        ProcessMetrics.register(in: metrics, worker: "decode", health: health)
+        func line() -> Substring? {
+            String(decoding: metrics.render(), as: UTF8.self).split(separator: "\n")
+                .first { $0.hasPrefix("tollway_loop_idle_seconds ") }
+        }
+        clock.advance(61_500)
+        #expect(line() == "tollway_loop_idle_seconds 61.5")
+        health.beat()
+        #expect(line() == "tollway_loop_idle_seconds 0")
+    }
+
     @Test func `shows that Apple is away and fails nothing for it`() {
         let (health, _) = bench()
         health.setStarted()
