@@ -59,7 +59,7 @@ package struct AccountTokenDebt: Equatable, Sendable {
     /// Of ``AccountTokenAnswer/fewTimesCodes``: some 20 hours, two and a half minutes between two.
     ///
     /// Each of them goes before what was asked for later, and no alarm tells of one.
-    static let attemptCountMax = 500
+    static let failedCountMax = 500
 
     package var originalTransactionID: String
     package var lane: Lane
@@ -72,6 +72,8 @@ package struct AccountTokenDebt: Equatable, Sendable {
     package var newest: Request?
     /// Requests ended for ``current``.
     package var attempts = 0
+    /// Of these, what Apple answered with one of ``AccountTokenAnswer/fewTimesCodes``.
+    package var failedCount = 0
     package var nextAttemptAt: Timestamp?
     package var touchedAt: Timestamp
 
@@ -139,9 +141,10 @@ package struct AccountTokenDebt: Equatable, Sendable {
                 )
             )
         }
-        let isGivenUp =
-            next == nil && attempts >= Self.attemptCountMax
-            && answer.errorCode.map(AccountTokenAnswer.fewTimesCodes.contains) == true
+        if answer.errorCode.map(AccountTokenAnswer.fewTimesCodes.contains) == true {
+            failedCount += 1
+        }
+        let isGivenUp = next == nil && failedCount >= Self.failedCountMax
         switch answer.meaning {
         case .accepted:
             let effect = outcome(.accepted)
@@ -172,6 +175,7 @@ package struct AccountTokenDebt: Equatable, Sendable {
     private mutating func take(_ request: Request) {
         current = request
         attempts = 0
+        failedCount = 0
         nextAttemptAt = nil
     }
 
@@ -179,6 +183,7 @@ package struct AccountTokenDebt: Equatable, Sendable {
         current = next
         next = nil
         attempts = 0
+        failedCount = 0
         nextAttemptAt = nil
     }
 

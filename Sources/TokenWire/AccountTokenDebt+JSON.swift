@@ -20,6 +20,7 @@ extension AccountTokenDebt: WireMessage {
         coder.member("next", &next)
         coder.member("newest", &newest)
         coder.member("attempts", &attempts, default: 0)
+        coder.member("failedCount", &failedCount, default: 0)
         coder.member("nextAttemptAt", &nextAttemptAt)
     }
 

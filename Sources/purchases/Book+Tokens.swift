@@ -11,16 +11,16 @@ extension Book {
         now: Timestamp
     ) throws(StoreFault) -> [CustomerToken] {
         var found: [(token: CustomerToken, decodedAt: Timestamp)] = []
-        var places = try places(ofTokensOf: customer, now: now)
-        if places.count >= Self.tokenCountMax {
+        var looked = try places(ofTokensOf: customer, now: now)
+        if !looked.isWhole {
             for id in named {
                 let place = customer.at(.token(id, of: customer.key.purchaseKey))
-                if !places.contains(place) {
-                    places.append(place)
+                if !looked.places.contains(place) {
+                    looked.places.append(place)
                 }
             }
         }
-        for place in places {
+        for place in looked.places {
             if let token = try token(place), let candidate = token.candidate {
                 found.append((candidate, token.decodedAt))
             }
@@ -63,21 +63,22 @@ extension Book {
     private mutating func places(
         ofTokensOf customer: BookPlace,
         now: Timestamp
-    ) throws(StoreFault) -> [BookPlace] {
+    ) throws(StoreFault) -> BookMemory.Tokens {
         if let known = memory.tokens(of: customer) {
             return known
         }
-        var places = try listed(customer)
-        if places == nil {
-            let found = try lookForTokens(of: customer)
-            let list = BookedCustomer(tokens: found.map(\.key.tokenID), touchedAt: now)
-            if !found.isEmpty, !list.isTooLong {
+        let tokens: BookMemory.Tokens
+        if let places = try listed(customer) {
+            tokens = BookMemory.Tokens(places: places, isWhole: true)
+        } else {
+            tokens = try lookForTokens(of: customer)
+            let list = BookedCustomer(tokens: tokens.places.map(\.key.tokenID), touchedAt: now)
+            if tokens.isWhole, !tokens.places.isEmpty, !list.isTooLong {
                 put(.customer(list), at: customer)
             }
-            places = found
         }
-        memory.keep(tokens: places ?? [], of: customer)
-        return places ?? []
+        memory.keep(tokens: tokens, of: customer)
+        return tokens
     }
 
     /// The tokens of the customer's list; nil where there is none.
@@ -90,7 +91,9 @@ extension Book {
     }
 
     /// Those of the store, and those put since.
-    private func lookForTokens(of customer: BookPlace) throws(StoreFault) -> [BookPlace] {
+    private func lookForTokens(
+        of customer: BookPlace
+    ) throws(StoreFault) -> BookMemory.Tokens {
         var places: [BookPlace] = []
         let partition = customer.partition
         let prefix = BookKey.prefix(.token, customer.key.purchaseKey)
@@ -98,13 +101,14 @@ extension Book {
             places.append(BookPlace(partition: partition, key: BookKey(bytes: key)))
             return places.count < Self.tokenCountMax
         }
-        if places.count == Self.tokenCountMax {
+        let isWhole = places.count < Self.tokenCountMax
+        if !isWhole {
             places = try primaries(of: customer, prefix)
         }
         for place in recent.tokens(of: customer) where !places.contains(place) {
             places.append(place)
         }
-        return places
+        return BookMemory.Tokens(places: places, isWhole: isWhole)
     }
 
     /// Of a customer with more tokens than are kept in mind: those that Apple has not refused, of each
@@ -142,7 +146,7 @@ extension Book {
 
     /// A token was refused, or is known after all: its period has another primary.
     func forgetPrimaries(of customer: BookPlace) {
-        if let known = memory.tokens(of: customer), known.count >= Self.tokenCountMax {
+        if memory.tokens(of: customer)?.isWhole == false {
             memory.forget(tokensOf: customer)
         }
     }
@@ -172,8 +176,9 @@ extension Book {
         put(token, at: place)
         let customer = place.at(place.key.customer)
         recent.note(newToken: place, of: customer)
-        if let known = memory.tokens(of: customer), !known.contains(place) {
-            memory.keep(tokens: known + [place], of: customer)
+        if var known = memory.tokens(of: customer), !known.places.contains(place) {
+            known.places.append(place)
+            memory.keep(tokens: known, of: customer)
         }
         guard case .customer(var list)? = try slot(customer).record,
             !list.tokens.contains(place.key.tokenID)

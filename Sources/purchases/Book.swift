@@ -148,7 +148,7 @@ struct Book {
         if case .item(let item)? = memory.slot(place)?.record {
             old = item
         }
-        if let id = (item ?? old)?.sale?.subscriptionID,
+        if let id = (item?.sale ?? old?.sale)?.subscriptionID,
             old.flatMap(BookDue.period(of:))?.1 != item.flatMap(BookDue.period(of:))?.1
         {
             let subscription = place.key.subscription(id)

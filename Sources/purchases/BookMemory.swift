@@ -33,10 +33,17 @@ final class BookMemory {
     /// Customers come again, and to look for their tokens is the dearest question to the store.
     static let tokenCountMax = 8_192
 
+    /// Tokens of a customer that are looked at.
+    struct Tokens {
+        var places: [BookPlace]
+        /// Whether there are no others.
+        var isWhole: Bool
+    }
+
     private var records: Kept<Slot>
     private var tokens: Kept<Slot>
-    /// All tokens of a customer, by the key of their list.
-    private var customers: Kept<[BookPlace]>
+    /// The tokens of a customer, by the key of their list.
+    private var customers: Kept<Tokens>
     private var traffic: Kept<TokenTraffic>
 
     init(
@@ -70,10 +77,10 @@ final class BookMemory {
         records.drop(place)
     }
 
-    /// The tokens of a customer, all of them; nil where nobody has looked.
-    func tokens(of customer: BookPlace) -> [BookPlace]? { customers.find(customer) }
+    /// Nil where nobody has looked.
+    func tokens(of customer: BookPlace) -> Tokens? { customers.find(customer) }
 
-    func keep(tokens: [BookPlace], of customer: BookPlace) {
+    func keep(tokens: Tokens, of customer: BookPlace) {
         customers.keep(tokens, at: customer)
     }
 

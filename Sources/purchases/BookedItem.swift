@@ -169,7 +169,7 @@ struct BookedItem: Equatable {
     /// never come.
     var isUndecided: Bool {
         switch wait {
-        case .now: true
+        case .now: sale?.isLaterSubscriptionEvent == true && parent == nil
         // Who only waits for a time names its own event.
         case .reference(let key, _): key.kind != .event
         default: false

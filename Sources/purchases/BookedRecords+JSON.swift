@@ -22,6 +22,7 @@ extension BookedToken {
                 token.decodedAt = Timestamp(milliseconds: try scanner.integer())
             case "hasCustomer": token.hasCustomer = try scanner.bool()
             case "refused": token.isRefused = try scanner.bool()
+            case "knownAt": try scanner.fill(&token.knownAt)
             case "wakesFrom": token.wakesFrom = try scanner.keyBytes()
             case "touchedAt": try scanner.fill(&touchedAt)
             default: try scanner.skip()
@@ -53,6 +54,7 @@ extension BookedToken {
             if decodedAt.milliseconds > 0 { writer.field("decodedAt", decodedAt.milliseconds) }
             if hasCustomer { writer.field("hasCustomer", true) }
             if isRefused { writer.field("refused", true) }
+            writer.field("knownAt", knownAt?.milliseconds)
             writer.field("wakesFrom", key: wakesFrom)
             writer.field("touchedAt", touchedAt.milliseconds)
             writer.endObject()

@@ -11,6 +11,8 @@ struct BookedToken: Equatable {
     var hasCustomer = false
     /// Apple does not know it.
     var isRefused = false
+    /// When Apple accepted a report of it after all: what refused it before says no more.
+    var knownAt: Timestamp?
     /// Sales that wait for a token are to be woken, from this entry of the due table on.
     var wakesFrom: [UInt8]?
     var touchedAt: Timestamp

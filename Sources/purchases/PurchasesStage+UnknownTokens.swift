@@ -39,15 +39,17 @@ extension PurchasesStage {
         at time: Timestamp,
         _ book: inout Book
     ) throws(StoreFault) -> Bool {
-        guard var token = try book.token(place), token.isRefused else {
+        guard var token = try book.token(place), token.knownAt.map({ $0 < time }) ?? true else {
             return false
         }
+        let wasRefused = token.isRefused
         token.isRefused = false
+        token.knownAt = time
         book.forgetPrimaries(of: place.at(place.key.customer))
         token.touchedAt = max(token.touchedAt, time)
         try book.wake(token, at: place)
         book.put(token, at: place)
-        return true
+        return wasRefused
     }
 
     /// Apple does not know a token: the next one of its period is the primary now.
@@ -59,7 +61,8 @@ extension PurchasesStage {
         _ book: inout Book
     ) throws(StoreFault) -> Bool {
         var token = try book.token(place) ?? BookedToken(touchedAt: time)
-        guard !token.isRefused else {
+        // Answers and refusals are read in any order.
+        guard !token.isRefused, token.knownAt.map({ $0 < time }) ?? true else {
             return false
         }
         token.isRefused = true

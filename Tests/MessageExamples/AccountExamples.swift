@@ -49,6 +49,7 @@ extension MessageExamples {
         full.next = request
         full.newest = request
         full.attempts = 2
+        full.failedCount = 1
         full.nextAttemptAt = time
         return [bare, full]
     }()

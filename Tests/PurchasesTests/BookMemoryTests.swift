@@ -70,13 +70,13 @@ import TokenDomain
     @Test func `of tokens stay whatever is sold`() {
         let memory = BookMemory(recordCountMax: 2, tokenCountMax: 8)
         memory.keep(BookMemory.Slot(token(0), nil))
-        memory.keep(tokens: [token(0)], of: item(99))
+        memory.keep(tokens: .init(places: [token(0)], isWhole: true), of: item(99))
         for number in 0..<20 {
             memory.keep(BookMemory.Slot(item(number), nil))
             memory.trim()
         }
         #expect(memory.slot(token(0)) != nil)
-        #expect(memory.tokens(of: item(99)) == [token(0)])
+        #expect(memory.tokens(of: item(99))?.places == [token(0)])
         #expect(memory.slot(item(0)) == nil)
         memory.dropAll()
         #expect(memory.slot(token(0)) == nil)

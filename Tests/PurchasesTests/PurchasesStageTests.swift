@@ -530,6 +530,7 @@ import TokenWire
             refusedAt: bench.clock.now,
             withdrawnAt: bench.clock.now
         )
+        bench.clock.now = bench.clock.now + .seconds(1)
         bench.append(.tokensRefused, key: anna.text) { withdrawn.write(to: &$0) }
         bench.append(.tokensRefused, key: anna.text) { withdrawn.write(to: &$0) }
         try bench.settle()
@@ -545,6 +546,32 @@ import TokenWire
         bench.sale(bench.buy("newest", anna))
         try bench.settle()
         #expect(try bench.words().contains("newest reported"))
+    }
+
+    /// Answers and refusals are in two topics.
+    @Test func `believes no older word that Apple does not know a token`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        var answerCount = 0
+        bench.script = { _, _ in
+            answerCount += 1
+            return answerCount > 1
+                ? nil : [AppleError(code: 3, fieldName: "externalPurchaseId", lineItemID: nil)]
+        }
+        bench.sale(bench.buy("a", anna))
+        try bench.settleAlone()
+        let withdrawn = TokenRefused(
+            externalPurchaseID: TokenID("t"),
+            customer: anna,
+            refusedAt: bench.clock.now,
+            withdrawnAt: bench.clock.now + .seconds(1)
+        )
+        bench.append(.tokensRefused, key: anna.text) { withdrawn.write(to: &$0) }
+        try bench.settleAlone()
+        try bench.settle()
+        #expect(answerCount == 2)
+        #expect(try bench.words() == ["a reported"])
     }
 
     @Test func `takes the next token where Apple finds the date out of range`() throws {

@@ -27,30 +27,51 @@ import TokenDomain
         try bench.records().contains { $0.hasPrefix("c") }
     }
 
+    private func forge(_ count: Int, _ bench: PurchasesBench, _ anna: CustomerID, isOver: Bool) {
+        for number in 0..<count {
+            bench.token(
+                "0000-\(number)-" + String(repeating: "x", count: 30),
+                from: PurchasesBench.start + .days(isOver ? Int64(number % 300) - 400 : -1),
+                days: isOver ? 10 : 365,
+                customer: anna,
+                isForged: true
+            )
+        }
+    }
+
     /// More than are kept in mind, before the customer's own by their names.
     @Test(arguments: [true, false])
     func `hide no real one, however many are forged`(isAsked: Bool) throws {
         let bench = bench()
         let anna = bench.customer(1)
-        // Long over, of a period each: or of the real one's period, which came first.
-        let past = PurchasesBench.start + .days(-400)
+        // Long over, of many periods; or of the real one's, which came first.
         bench.token("real", customer: anna)
         bench.clock.now = bench.clock.now + .seconds(1)
-        for number in 0..<Book.tokenCountMax + 100 {
-            let from = isAsked ? past + .days(Int64(number % 300)) : nil
-            bench.token(
-                "0000-\(number)-" + String(repeating: "x", count: 30),
-                from: from ?? PurchasesBench.start + .days(-1),
-                days: from == nil ? 365 : 10,
-                customer: anna,
-                isForged: true
-            )
-        }
+        forge(Book.tokenCountMax + 100, bench, anna, isOver: isAsked)
         try bench.settle()
         try restart(bench)
         bench.sale(bench.buy("a", anna) { $0.externalPurchaseID = isAsked ? TokenID("real") : nil })
         try bench.pass(.hours(25))
         #expect(try places(bench) == ["a": "real"])
+    }
+
+    /// Of the period that is the customer's own, a forged one came before it, and thousands behind it.
+    @Test func `hide no real one behind a forged one of its period`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("forged", customer: anna, isForged: true)
+        bench.token("real", customer: anna)
+        bench.clock.now = bench.clock.now + .seconds(1)
+        forge(Book.tokenCountMax, bench, anna, isOver: false)
+        try bench.settle()
+        try restart(bench)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(try places(bench) == ["a": "real"])
+        #expect(try !hasList(bench))
+        bench.sale(bench.buy("b", anna) { $0.externalPurchaseID = TokenID("real") })
+        try bench.settle()
+        #expect(try places(bench) == ["a": "real", "b": "real"])
     }
 
     @Test func `are those that came before a sale and after it, also after a restart`() throws {

@@ -165,10 +165,12 @@ import TokenWire
         try bench.pass(.hours(14))
         #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.rejected])
         #expect(bench.deadLetters().count == 1)
-        // What is down says nothing of a transaction.
+        // What is down says nothing of a transaction, whatever comes when it is up again.
         bench.script = { _ in .status(500) }
         bench.requestAccountToken(Self.tokens[1])
         try bench.pass(.hours(40))
+        bench.script = { _ in .status(status, code: code) }
+        try bench.pass(.hours(2))
         #expect(bench.deadLetters().count == 1)
     }
 
