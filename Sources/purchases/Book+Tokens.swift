@@ -71,7 +71,7 @@ extension Book {
         if let places = try listed(customer) {
             tokens = BookMemory.Tokens(places: places, isWhole: true)
         } else {
-            tokens = try lookForTokens(of: customer)
+            tokens = try lookForTokens(of: customer, now: now)
             let list = BookedCustomer(tokens: tokens.places.map(\.key.tokenID), touchedAt: now)
             if tokens.isWhole, !tokens.places.isEmpty, !list.isTooLong {
                 put(.customer(list), at: customer)
@@ -92,7 +92,8 @@ extension Book {
 
     /// Those of the store, and those put since.
     private func lookForTokens(
-        of customer: BookPlace
+        of customer: BookPlace,
+        now: Timestamp
     ) throws(StoreFault) -> BookMemory.Tokens {
         var places: [BookPlace] = []
         let partition = customer.partition
@@ -103,7 +104,7 @@ extension Book {
         }
         let isWhole = places.count < Self.tokenCountMax
         if !isWhole {
-            places = try primaries(of: customer, prefix)
+            places = try primaries(of: customer, prefix, now: now)
         }
         for place in recent.tokens(of: customer) where !places.contains(place) {
             places.append(place)
@@ -112,14 +113,15 @@ extension Book {
     }
 
     /// Of a customer with more tokens than are kept in mind: those that Apple has not refused, of each
-    /// period the primary, and of those that came last.
+    /// period the primary; first those that are active, or were lately, then those that came last.
     ///
     /// Who sends as many forges them; Apple refuses one after the other, and the customer's own is seen.
     private func primaries(
         of customer: BookPlace,
-        _ prefix: [UInt8]
+        _ prefix: [UInt8],
+        now: Timestamp
     ) throws(StoreFault) -> [BookPlace] {
-        typealias Found = (place: BookPlace, offset: Int64, decodedAt: Timestamp)
+        typealias Found = (place: BookPlace, offset: Int64, isOver: Bool, decodedAt: Timestamp)
         let partition = customer.partition
         var first: [TokenPeriod: Found] = [:]
         var others: [Found] = []
@@ -128,7 +130,9 @@ extension Book {
             let place = BookPlace(partition: partition, key: BookKey(bytes: key))
             let record = memory.slot(place)?.record ?? Self.read(value, place.key)
             if case .token(let token) = record, !token.isRefused, let candidate = token.candidate {
-                let found = (place, token.offset, token.decodedAt)
+                let found = (
+                    place, token.offset, Self.isOver(candidate.token, now: now), token.decodedAt
+                )
                 if let period = candidate.period {
                     if first[period].map({ token.offset < $0.offset }) ?? true {
                         first[period] = found
@@ -140,9 +144,19 @@ extension Book {
             leftCount -= 1
             return leftCount > 0
         }
-        return (Array(first.values) + others).sorted { $0.decodedAt > $1.decodedAt }
-            .prefix(Self.tokenCountMax).map(\.place)
+        return (Array(first.values) + others).sorted {
+            $0.isOver == $1.isOver ? $0.decodedAt > $1.decodedAt : $1.isOver
+        }.prefix(Self.tokenCountMax).map(\.place)
     }
+
+    /// Whether no sale of the last weeks can go under a token, or it is yet to begin.
+    private static func isOver(_ token: ExternalPurchaseToken, now: Timestamp) -> Bool {
+        let end = token.tokenExpirationDate ?? token.tokenCreationDate + lateSpan
+        return token.tokenCreationDate > now || end < now + -lateSpan
+    }
+
+    /// Sales come as late as that.
+    private static let lateSpan = Milliseconds.days(30)
 
     /// A token was refused, or is known after all: its period has another primary.
     func forgetPrimaries(of customer: BookPlace) {

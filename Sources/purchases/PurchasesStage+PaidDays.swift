@@ -134,8 +134,12 @@ extension Book {
             return true
         }
         for place in recent.waiting(in: group) {
-            let period = try item(place).flatMap { BookDue.period(of: $0)?.1 }
-            periods[place.key] = period.flatMap { $0.start <= last ? $0 : nil }
+            let found = try item(place).flatMap { BookDue.period(of: $0) }
+            // Its name may be another subscription's by now.
+            let isOfThis =
+                found?.0.subscriptionID.map { place.key.subscription($0) == subscription.key }
+                ?? false
+            periods[place.key] = found.flatMap { isOfThis && $0.1.start <= last ? $0.1 : nil }
         }
         periods[own.key] = nil
         return periods.sorted {

@@ -172,7 +172,13 @@ extension PurchasesStage {
                 return try queueAgain(&item, under: token, place, event, &book, into: &plan)
             }
             item.flight = nil
-            item.wait(for: .now, now: plan.now)
+            // An older word than the one that Apple knows it, as clocks say: the same token is taken again.
+            let isKnown = try book.token(refusal.token)?.isRefused == false
+            item.wait(
+                for: isKnown
+                    ? .reference(place.key.event(0), until: plan.now + policy.again) : .now,
+                now: plan.now
+            )
             // One that report named may have been the unknown one: those before it fit again.
             item.excluded = []
             item.attempts = 0

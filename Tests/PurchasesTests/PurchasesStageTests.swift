@@ -570,8 +570,33 @@ import TokenWire
         bench.append(.tokensRefused, key: anna.text) { withdrawn.write(to: &$0) }
         try bench.settleAlone()
         try bench.settle()
+        try bench.pass(.minutes(2))
         #expect(answerCount == 2)
         #expect(try bench.words() == ["a reported"])
+    }
+
+    /// The clock of `report` was set back since it said that Apple knows the token.
+    @Test func `asks once a minute where Apple refuses what it knew by a later clock`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.script = { _, _ in
+            [AppleError(code: 3, fieldName: "externalPurchaseId", lineItemID: nil)]
+        }
+        let withdrawn = TokenRefused(
+            externalPurchaseID: TokenID("t"),
+            customer: anna,
+            refusedAt: bench.clock.now,
+            withdrawnAt: bench.clock.now + .hours(1)
+        )
+        bench.append(.tokensRefused, key: anna.text) { withdrawn.write(to: &$0) }
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(bench.reports.count == 1)
+        for _ in 0..<5 {
+            try bench.pass(.minutes(1))
+        }
+        #expect((2...6).contains(bench.reports.count))
     }
 
     @Test func `takes the next token where Apple finds the date out of range`() throws {
