@@ -5,8 +5,8 @@ internal import Synchronization
 /// Any thread may call it.
 ///
 /// Alive: the loop turned lately. Started: from its settings and its folder on; it may wait for
-/// Kafka then. Ready: it is alive and can take work now. Apple being away is a condition: shown, and no reason to
-/// fail any of the three.
+/// Kafka then. Ready: it is alive and can take work now. Apple being away is a condition: shown, and
+/// no reason to fail any of the three.
 package final class Health: Sendable {
     /// A loop without progress for so long is stuck; a call that may hang has a watchdog below it.
     package static let stuckAfterMilliseconds: Int64 = 60_000

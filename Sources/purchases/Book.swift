@@ -122,11 +122,14 @@ struct Book {
 
     /// Puts a record that was read before, or an event.
     mutating func put(_ record: BookRecord?, at place: BookPlace) {
-        let slot = slotToChange(place)
+        change(slotToChange(place), to: record)
+    }
+
+    private mutating func change(_ slot: BookMemory.Slot, to record: BookRecord?) {
         if !slot.isChanged {
             slot.isChanged = true
             slot.entries =
-                slot.entries ?? slot.record?.entries(place.key)
+                slot.entries ?? slot.record?.entries(slot.place.key)
             changed.append(slot)
         }
         slot.record = record
@@ -144,17 +147,9 @@ struct Book {
     }
 
     mutating func put(_ item: BookedItem?, at place: BookPlace) {
-        var old: BookedItem?
-        if case .item(let item)? = memory.slot(place)?.record {
-            old = item
-        }
-        if let id = (item?.sale ?? old?.sale)?.subscriptionID,
-            old.flatMap(BookDue.period(of:))?.1 != item.flatMap(BookDue.period(of:))?.1
-        {
-            let subscription = place.key.subscription(id)
-            recent.note(place, waitingIn: BookDue.start(.period, of: subscription.bytes))
-        }
-        put(item.map { .item($0) }, at: place)
+        let slot = slotToChange(place)
+        notePeriod(of: item, insteadOf: slot)
+        change(slot, to: item.map { .item($0) })
         if let group = item.flatMap({ BookDue.group(of: $0.wait, place.key) }) {
             recent.note(place, waitingIn: group)
             joined.append((place.partition, waiting.join(group, partition: place.partition)))
@@ -163,6 +158,21 @@ struct Book {
             let group = BookDue.start(.child, of: place.key.sibling(parent).bytes)
             recent.note(place, waitingIn: group)
         }
+    }
+
+    /// Whoever counts a subscription's paid days looks at the periods that changed since.
+    private func notePeriod(of item: BookedItem?, insteadOf slot: BookMemory.Slot) {
+        var old: BookedItem?
+        if case .item(let item)? = slot.record {
+            old = item
+        }
+        guard let id = (item?.sale ?? old?.sale)?.subscriptionID,
+            old.flatMap(BookDue.period(of:))?.1 != item.flatMap(BookDue.period(of:))?.1
+        else {
+            return
+        }
+        let subscription = slot.place.key.subscription(id)
+        recent.note(slot.place, waitingIn: BookDue.start(.period, of: subscription.bytes))
     }
 
     mutating func put(_ token: BookedToken, at place: BookPlace) {
@@ -245,9 +255,6 @@ struct Book {
         }
         return state.stagedValue(forKey: place.key.bytes, partition: place.partition) == .some(nil)
     }
-
-    /// Whether a record was put since the last flush.
-    func isChanged(_ place: BookPlace) -> Bool { memory.slot(place)?.isChanged ?? false }
 
     /// Stages what changed, and counts what is held; its bytes go into the arena of `outputs`, those of the
     /// next transaction.

@@ -238,7 +238,7 @@ extension PurchasesStage {
             item.finishTurn(now: now)
         }
         if wasRestated {
-            try recount(item.sale, isKnown: false, place, &book, now: now)
+            try recount(item.sale, place, &book)
         }
         try touchParent(of: item, place, &book, now: now)
         try goOn(&item, place, &book, now: now)
@@ -313,20 +313,18 @@ extension PurchasesStage {
         item.parent.map { place.at(place.key.sibling($0)) }
     }
 
-    /// A period of a subscription changed, or left a report and `isKnown` as before: its paid days
-    /// are counted anew when they are asked for.
+    /// A period of a subscription changed that was counted as it came: paid days are counted from the
+    /// items from now on.
     func recount(
         _ sale: PurchaseEvent?,
-        isKnown: Bool,
         _ place: BookPlace,
-        _ book: inout Book,
-        now: Timestamp
+        _ book: inout Book
     ) throws(StoreFault) {
         guard let id = sale?.subscriptionID, sale?.kind == .buy else {
             return
         }
         let key = place.key.subscription(id)
-        if var record = try book.subscription(place.at(key)), !isKnown || !record.countsArrivals {
+        if var record = try book.subscription(place.at(key)), record.countsArrivals {
             record.paid = nil
             record.countsArrivals = false
             book.put(record, at: place.at(key))

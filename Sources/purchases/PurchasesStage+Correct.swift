@@ -38,7 +38,7 @@ extension PurchasesStage {
                 guard try !isWaitedFor(place) else {
                     return .wait(.rate)
                 }
-                try recount(sale, isKnown: false, place, &book, now: now)
+                try recount(sale, place, &book)
                 return .notOwed("retracted")
             }
             let restated: PurchaseEvent
@@ -53,7 +53,7 @@ extension PurchasesStage {
             item.first = item.first ?? sale
             item.sale = restated
             item.foldedTo = number + 1
-            try recount(restated, isKnown: false, place, &book, now: now)
+            try recount(restated, place, &book)
             let decision = try decideBase(&item, place, event, &book, now: now)
             guard case .wait(.rate) = decision else {
                 return decision

@@ -173,8 +173,6 @@ extension PurchasesStage {
         case .wait, .repeated: return
         }
         reopened.reopensUntil = nil
-        // It counts again once it is under way.
-        try recount(item.sale, isKnown: true, place, &book, now: plan.now)
         metrics.count(.reopened, "token", app: place.key.lane.appAppleID)
         try enact(correctable(decision, reopened), reopened, place, event, &book, into: &plan)
     }

@@ -38,8 +38,7 @@ extension PurchasesStage {
         before sale: PurchaseEvent,
         _ item: BookedItem,
         _ place: BookPlace,
-        _ book: inout Book,
-        _ plan: BatchPlan
+        _ book: inout Book
     ) throws(StoreFault) -> Int64 {
         guard sale.kind == .buy, let id = sale.subscriptionID,
             let period = PaidService.Period(of: sale)

@@ -80,7 +80,7 @@ extension PurchasesStage {
                 continue
             }
             metrics.waited(plan.now - item.waitingSince, for: item.wait)
-            let freed = try free(item, place, &book, now: plan.now)
+            let freed = try free(item, place, &book)
             try judge(refusal, freed, place, event, &book, into: &plan)
         }
     }
@@ -130,11 +130,7 @@ extension PurchasesStage {
             // What has no room together may have it one by one.
             item.goesAlone = item.goesAlone || refusal.isPassing && refusal.itemCount > 1
             item.flight = nil
-            // Nothing wakes who waits for an event: only the time does.
-            item.wait(
-                for: .reference(place.key.event(0), until: plan.now + policy.again),
-                now: plan.now
-            )
+            item.wait(for: pause(place, until: plan.now + policy.again), now: plan.now)
             book.put(item, at: place)
         } else if refusal.isDuplicate, !isBound {
             let token = refusal.token.key.tokenID
@@ -175,8 +171,7 @@ extension PurchasesStage {
             // An older word than the one that Apple knows it, as clocks say: the same token is taken again.
             let isKnown = try book.token(refusal.token)?.isRefused == false
             item.wait(
-                for: isKnown
-                    ? .reference(place.key.event(0), until: plan.now + policy.again) : .now,
+                for: isKnown ? pause(place, until: plan.now + policy.again) : .now,
                 now: plan.now
             )
             // One that report named may have been the unknown one: those before it fit again.
@@ -184,6 +179,11 @@ extension PurchasesStage {
             item.attempts = 0
             book.put(item, at: place)
         }
+    }
+
+    /// Nothing wakes who waits for an event: only the time does.
+    private func pause(_ place: BookPlace, until time: Timestamp) -> BookedItem.Wait {
+        .reference(place.key.event(0), until: time)
     }
 
     private func queueAgain(
@@ -246,14 +246,10 @@ extension PurchasesStage {
     private func free(
         _ item: BookedItem,
         _ place: BookPlace,
-        _ book: inout Book,
-        now: Timestamp
+        _ book: inout Book
     ) throws(StoreFault) -> BookedItem {
         var item = item
         try leaveTurn(&item, place, &book)
-        if item.live == nil {
-            try recount(item.sale, isKnown: true, place, &book, now: now)
-        }
         return item
     }
 
@@ -277,24 +273,15 @@ extension PurchasesStage {
         let passesWithTime = errors.allSatisfy {
             AppleErrorKind($0, newestDate: item.sale?.creationDate, now: plan.now) == .futureDate
         }
-        if passesWithTime, !errors.isEmpty, item.attempts < Self.attemptCountMax {
+        let isPassing = passesWithTime || codes.isSubset(of: Self.passingCodes)
+        if isPassing, !codes.isEmpty, item.attempts < Self.attemptCountMax {
             item.attempts += 1
             item.flight = nil
             item.wait(
-                for: .reference(
-                    place.key.event(0),
-                    until: plan.now + PurchaseRules.clockSkewMax
-                ),
+                for: passesWithTime
+                    ? pause(place, until: plan.now + PurchaseRules.clockSkewMax) : .now,
                 now: plan.now
             )
-            return book.put(item, at: place)
-        }
-        if !codes.isEmpty, codes.isSubset(of: Self.passingCodes),
-            item.attempts < Self.attemptCountMax
-        {
-            item.attempts += 1
-            item.flight = nil
-            item.wait(for: .now, now: plan.now)
             return book.put(item, at: place)
         }
         try refuse(

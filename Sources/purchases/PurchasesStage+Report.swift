@@ -360,7 +360,7 @@ extension PurchasesStage {
         guard let terms else {
             return .elsewhere(sale.kind == .refund || item.isOutdated ? .now : .rate)
         }
-        let days = try days(before: sale, item, place, &book, plan)
+        let days = try days(before: sale, item, place, &book)
         return compile(sale, item, root, revision, terms, days)
     }
 

@@ -174,7 +174,7 @@ extension PurchasesStage {
         let wasBase = item.turn == 0
         if wasBase {
             item.foldedTo = nil
-            try recount(item.sale, isKnown: false, place, &book, now: plan.now)
+            try recount(item.sale, place, &book)
         }
         // Its retraction may be what that waits for.
         try touchParent(of: item, place, &book, now: plan.now)
@@ -253,7 +253,6 @@ extension PurchasesStage {
         if item.turn == 0 {
             settleFolded(&item, place, &book)
             try keepParent(of: item, place, &book, now: plan.now)
-            try recount(item.sale, isKnown: true, place, &book, now: plan.now)
             // The event stays: a token that comes later carries it.
             item.standing = .notOwed
             item.reopensUntil = plan.now + policy.reopening
@@ -266,7 +265,7 @@ extension PurchasesStage {
             if let old = try book.item(place),
                 BookDue.period(of: old)?.1 != BookDue.period(of: item)?.1
             {
-                try recount(item.sale, isKnown: false, place, &book, now: plan.now)
+                try recount(item.sale, place, &book)
             }
         }
         try book.wake(place)

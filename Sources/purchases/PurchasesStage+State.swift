@@ -6,7 +6,8 @@ internal import TokenWire
 extension PurchasesStage {
     var derivesFromPrevious: Bool { true }
 
-    /// 4: what waits has the period that it is for; 3: what is not owed has it; 2: what is sent to Apple stands by its token.
+    /// 4: what waits has the period that it is for; 3: what is not owed has it; 2: what is sent to
+    /// Apple stands by its token.
     static var storeForm: Int { 4 }
 
     /// The tokens of a customer, and of the due table what ``BookDue/start(_:of:)`` begins and whole
