@@ -71,7 +71,10 @@ enum DeadLetterAdvice {
         Row(
             codes: ["report.rejected"],
             means: "Apple refused it; the message has Apple's codes and fields",
-            todo: "correct what they name: A report by hand, under its own --identifier"
+            todo: "correct what they name: A report by hand, under its own --identifier. "
+                + "Code 3 on externalPurchaseId of tokens that are yours: Apple was asked at the "
+                + "wrong host, or too early; replay them once that is mended, and what Apple "
+                + "accepts then carries sales again (withdrawnAt in tokens.refused.v1)"
         ),
         Row(
             codes: ["report.unverifiable"],
@@ -85,8 +88,9 @@ enum DeadLetterAdvice {
         ),
         Row(
             codes: ["report.account_token_rejected"],
-            means: "Apple refused to set an app account token",
-            todo: "account-tokens.outcomes.v1 has Apple's code"
+            means: "Apple refused to set an app account token, or answered 5000000 or 4040006 "
+                + "for a day",
+            todo: "account-tokens.outcomes.v1 has Apple's code; of these two replay it later"
         ),
         Row(
             codes: ["report.no_roots"],
