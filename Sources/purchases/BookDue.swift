@@ -206,15 +206,21 @@ enum BookDue {
         )
     }
 
-    /// The app of the item of an entry.
-    static func app(of entry: ArraySlice<UInt8>, _ region: Region) -> Int64? {
+    /// The app and the environment of the item of an entry.
+    static func lane(of entry: ArraySlice<UInt8>, _ region: Region) -> Lane? {
         let start = itemStart(in: entry, region)
         guard start + 3 <= entry.endIndex else {
             return nil
         }
         // Behind the kind, the purchase key with its length, and the environment.
         let app = start + 3 + Int(entry[start + 1]) << 8 + Int(entry[start + 2]) + 1
-        return app + 8 <= entry.endIndex ? BigEndian.number(entry, at: app) : nil
+        guard app + 8 <= entry.endIndex else {
+            return nil
+        }
+        return Lane(
+            appAppleID: BigEndian.number(entry, at: app),
+            environment: entry[app - 1] == 1 ? .sandbox : .production
+        )
     }
 
     /// Where the item of an entry begins, whatever stands before it.

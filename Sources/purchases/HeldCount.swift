@@ -2,7 +2,7 @@ internal import StageRuntime
 internal import StateStore
 internal import TokenDomain
 
-/// How many sales are held, by app and by what they wait for.
+/// How many sales are held, by app and environment and by what they wait for.
 ///
 /// The due table may be long: it is counted once, in slices, and from then on by what each transaction
 /// changes of it.
@@ -14,7 +14,7 @@ struct HeldCount {
     }
 
     struct Group: Hashable {
-        var app: Int64
+        var lane: Lane
         var cause: Cause
     }
 
@@ -76,12 +76,12 @@ struct HeldCount {
         _ note: ArraySlice<UInt8>
     ) -> (part: BookDue.Region, group: Group, number: Int)? {
         guard note.count == 8, let region = entry.first.flatMap(BookDue.Region.init),
-            let cause = cause(of: region, entry), let app = BookDue.app(of: entry, region)
+            let cause = cause(of: region, entry), let lane = BookDue.lane(of: entry, region)
         else {
             return nil
         }
         let number = Int(BigEndian.number(note, at: note.startIndex))
-        return (region, Group(app: app, cause: cause), number)
+        return (region, Group(lane: lane, cause: cause), number)
     }
 
     var isComplete: Bool { left?.isEmpty ?? false }

@@ -26,12 +26,12 @@ final class PurchasesMetrics {
     }
 
     private struct SentBackCount: Hashable {
-        var app: Int64
+        var lane: Lane
         var reason: SentBack
     }
 
     private struct Count: Hashable {
-        var app: Int64
+        var lane: Lane
         var outcome: Outcome
         var reason: String
     }
@@ -50,10 +50,10 @@ final class PurchasesMetrics {
     init(_ metrics: Metrics) {
         held = metrics.gauge(
             "purchases_held",
-            help: "Sales that are neither reported nor settled otherwise, by app and by what they"
-                + " wait for: token, rate, reference, apple (a report of it is asked for, or goes to"
-                + " `report` again), or work, which is this worker itself.",
-            labels: ["app", "cause"]
+            help: "Sales that are neither reported nor settled otherwise, by app, environment and by"
+                + " what they wait for: token, rate, reference, apple (a report of it is asked"
+                + " for, or goes to `report` again), or work, which is this worker itself.",
+            labels: ["app", "environment", "cause"]
         )
         answerWait = metrics.gauge(
             "purchases_answer_wait_seconds",
@@ -62,18 +62,18 @@ final class PurchasesMetrics {
         )
         total = metrics.counter(
             "purchases_total",
-            help: "Sales received and settled, by app, outcome (received, repeat, reported,"
-                + " not_owed, dead_letter, reopened) and reason. Received = repeat + reported +"
+            help: "Sales received and settled, by app, environment, outcome (received, repeat,"
+                + " reported, not_owed, dead_letter, reopened) and reason. Received = repeat + reported +"
                 + " not_owed - reopened + dead_letter + held.",
-            labels: ["app", "outcome", "reason"]
+            labels: ["app", "environment", "outcome", "reason"]
         )
         sentBackTotal = metrics.counter(
             "purchases_sent_back_total",
-            help: "Sales that `report` sent back and that go to it again in a minute, by app and"
-                + " reason: account_full (no room for the report), is_duplicate (it knows another"
+            help: "Sales that `report` sent back and that go to it again in a minute, by app,"
+                + " environment and reason: account_full (no room for the report), is_duplicate (it knows another"
                 + " token as the primary, for an hour at most), primary_refused (the same, and Apple"
                 + " does not know that one).",
-            labels: ["app", "reason"]
+            labels: ["app", "environment", "reason"]
         )
         let seconds = metrics.histogram(
             "purchase_wait_seconds",
@@ -92,17 +92,20 @@ final class PurchasesMetrics {
     /// increase.
     func expect(apps: [Int64]) {
         for app in apps {
-            total.add(0, String(app), Outcome.reported.rawValue, "accepted")
-            total.add(0, String(app), Outcome.notOwed.rawValue, "no_active_token")
+            for environment in AppleEnvironment.allCases {
+                let (app, environment) = (String(app), environment.rawValue)
+                total.add(0, app, environment, Outcome.reported.rawValue, "accepted")
+                total.add(0, app, environment, Outcome.notOwed.rawValue, "no_active_token")
+            }
         }
     }
 
-    func count(_ outcome: Outcome, _ reason: String, app: Int64) {
-        counts[Count(app: app, outcome: outcome, reason: reason), default: 0] += 1
+    func count(_ outcome: Outcome, _ reason: String, of lane: Lane) {
+        counts[Count(lane: lane, outcome: outcome, reason: reason), default: 0] += 1
     }
 
-    func sentBack(_ reason: SentBack, app: Int64) {
-        sentBack[SentBackCount(app: app, reason: reason), default: 0] += 1
+    func sentBack(_ reason: SentBack, of lane: Lane) {
+        sentBack[SentBackCount(lane: lane, reason: reason), default: 0] += 1
     }
 
     /// What was counted counts once the transaction of a plan is committed: what is done again after
@@ -120,13 +123,19 @@ final class PurchasesMetrics {
             for (count, number) in counts {
                 total.add(
                     number,
-                    String(count.app),
+                    String(count.lane.appAppleID),
+                    count.lane.environment.rawValue,
                     count.outcome.rawValue,
                     count.reason
                 )
             }
             for (count, number) in sentBack {
-                sentBackTotal.add(number, String(count.app), count.reason.rawValue)
+                sentBackTotal.add(
+                    number,
+                    String(count.lane.appAppleID),
+                    count.lane.environment.rawValue,
+                    count.reason.rawValue
+                )
             }
         }
     }
@@ -139,7 +148,12 @@ final class PurchasesMetrics {
 
     func held(_ counts: [HeldCount.Group: Int]) {
         for (group, count) in counts {
-            held.set(Double(count), String(group.app), group.cause.rawValue)
+            held.set(
+                Double(count),
+                String(group.lane.appAppleID),
+                group.lane.environment.rawValue,
+                group.cause.rawValue
+            )
         }
     }
 
@@ -151,7 +165,11 @@ final class PurchasesMetrics {
     func noneHeld(_ counts: [HeldCount.Group: Int]) {
         answerWait.remove()
         for group in counts.keys {
-            held.remove(String(group.app), group.cause.rawValue)
+            held.remove(
+                String(group.lane.appAppleID),
+                group.lane.environment.rawValue,
+                group.cause.rawValue
+            )
         }
     }
 }

@@ -207,7 +207,7 @@ extension PurchasesStage {
         ledger.requestIdentifier = answer.requestIdentifier
         append(ledger, place.key, trace: event.trace, to: &plan)
         if !event.isOurs {
-            metrics.count(.reported, outcome.rawValue, app: place.key.lane.appAppleID)
+            metrics.count(.reported, outcome.rawValue, of: place.key.lane)
         }
         try settleFamily(flight, &item, place, &book, now: now)
         let wasRestated = item.live != nil

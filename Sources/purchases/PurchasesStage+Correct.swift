@@ -69,7 +69,7 @@ extension PurchasesStage {
         }
         for number in item.changeFirst..<end {
             book.put(nil, number: number, of: place)
-            metrics.count(.repeated, "corrected", app: place.key.lane.appAppleID)
+            metrics.count(.repeated, "corrected", of: place.key.lane)
         }
         item.changeFirst = end
         item.foldedTo = nil

@@ -173,7 +173,7 @@ extension PurchasesStage {
         case .wait, .repeated: return
         }
         reopened.reopensUntil = nil
-        metrics.count(.reopened, "token", app: place.key.lane.appAppleID)
+        metrics.count(.reopened, "token", of: place.key.lane)
         try enact(correctable(decision, reopened), reopened, place, event, &book, into: &plan)
     }
 

@@ -190,7 +190,7 @@ extension PurchasesStage {
             trace: TraceHeader.trace(of: record, in: batch),
             history: ReplayHistory(of: record, in: batch)
         )
-        metrics.count(.received, event.kind.rawValue, app: app)
+        metrics.count(.received, event.kind.rawValue, of: place.key.lane)
         if event.kind != .buy {
             // Who was told of before has the turn before it.
             try wake(&book, &plan)
@@ -248,8 +248,9 @@ extension PurchasesStage {
         into plan: inout BatchPlan
     ) -> Verdict {
         let app = apps.appAppleID(event?.appAppleID, bundleID: event?.bundleID) ?? 0
-        metrics.count(.received, event?.kind.rawValue ?? "unknown", app: app)
-        metrics.count(.deadLetter, String(fault.reason), app: app)
+        let lane = Lane(appAppleID: app, environment: event?.environment ?? .production)
+        metrics.count(.received, event?.kind.rawValue ?? "unknown", of: lane)
+        metrics.count(.deadLetter, String(fault.reason), of: lane)
         guard let event, !event.lineItemID.isEmpty, TextLimit.lineItemID.holds(event.lineItemID)
         else {
             return .deadLetter(fault)
@@ -267,7 +268,7 @@ extension PurchasesStage {
                 item: nil,
                 receivedAt: event.receivedAt ?? receivedAt,
                 settledAt: plan.now,
-                lane: app == 0 ? nil : Lane(appAppleID: app, environment: event.environment)
+                lane: app == 0 ? nil : lane
             ),
             key,
             trace: nil,
@@ -287,7 +288,6 @@ extension PurchasesStage {
         var sale = sale
         // The key names the customer.
         sale.customer = nil
-        let app = place.key.lane.appAppleID
         var item = try book.item(place) ?? BookedItem(touchedAt: plan.now)
         switch item.standing {
         case .pending, .live, .notOwed:
@@ -298,7 +298,7 @@ extension PurchasesStage {
                     repair: "To change it, send type restate; for another sale, send another"
                         + " lineItemId."
                 )
-                metrics.count(.deadLetter, fault.rule.rawValue, app: app)
+                metrics.count(.deadLetter, fault.rule.rawValue, of: place.key.lane)
                 var ledger = outcome(
                     .rejected,
                     item,
@@ -318,7 +318,7 @@ extension PurchasesStage {
                 )
                 return .deadLetterAndForward(fault.asFault, outputCount: 1)
             }
-            metrics.count(.repeated, "repeat", app: app)
+            metrics.count(.repeated, "repeat", of: place.key.lane)
             return .settled("repeat")
         case .unknown:
             break
@@ -353,7 +353,7 @@ extension PurchasesStage {
         var item = try book.item(place) ?? BookedItem(touchedAt: now)
         let position = BookedItem.ChangePosition(offset: event.offset, time: time)
         guard item.takes(changeAt: position) else {
-            metrics.count(.repeated, "repeat", app: place.key.lane.appAppleID)
+            metrics.count(.repeated, "repeat", of: place.key.lane)
             return .settled("repeat")
         }
         book.put(event, number: item.changeNext, of: place)

@@ -124,7 +124,7 @@ extension PurchasesStage {
             metrics.sentBack(
                 refusal.isPassing
                     ? .accountFull : isPrimaryRefused ? .primaryRefused : .isDuplicate,
-                app: place.key.lane.appAppleID
+                of: place.key.lane
             )
             item.attempts += refusal.isDuplicate && !isPrimaryRefused ? 1 : 0
             // What has no room together may have it one by one.

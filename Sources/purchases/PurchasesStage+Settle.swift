@@ -151,7 +151,7 @@ extension PurchasesStage {
             )
             try refuseParent(fault, of: item, place, &book, into: &plan)
         } else {
-            metrics.count(.deadLetter, String(fault.reason), app: place.key.lane.appAppleID)
+            metrics.count(.deadLetter, String(fault.reason), of: place.key.lane)
             plan.append(
                 DeadLetter(
                     fault: fault,
@@ -223,7 +223,7 @@ extension PurchasesStage {
     ) throws(StoreFault) {
         var item = item
         if !event.isOurs {
-            metrics.count(.repeated, "repeat", app: place.key.lane.appAppleID)
+            metrics.count(.repeated, "repeat", of: place.key.lane)
         }
         book.put(nil, number: item.changeFirst, of: place)
         item.finishTurn(now: now)
@@ -249,7 +249,7 @@ extension PurchasesStage {
             trace: event.trace,
             to: &plan
         )
-        metrics.count(.notOwed, reason, app: place.key.lane.appAppleID)
+        metrics.count(.notOwed, reason, of: place.key.lane)
         if item.turn == 0 {
             settleFolded(&item, place, &book)
             try keepParent(of: item, place, &book, now: plan.now)

@@ -34,10 +34,13 @@ import Testing
             log: log
         )
         func expected(_ app: Int) -> [Substring] {
-            [
-                #"tollway_purchases_total{app="\#(app)",outcome="not_owed",reason="no_active_token"} 0"#,
-                #"tollway_purchases_total{app="\#(app)",outcome="reported",reason="accepted"} 0"#,
-            ]
+            ["production", "sandbox"].flatMap { environment -> [Substring] in
+                let lane = #"app="\#(app)",environment="\#(environment)""#
+                return [
+                    "tollway_purchases_total{\(lane),outcome=\"not_owed\",reason=\"no_active_token\"} 0",
+                    "tollway_purchases_total{\(lane),outcome=\"reported\",reason=\"accepted\"} 0",
+                ]
+            }
         }
         #expect(Self.series(of: metrics).sorted() == expected(1))
         let apps = #"{"apps":[{"appAppleId":1,"bundleId":"a"},{"appAppleId":2,"bundleId":"b"}]}"#

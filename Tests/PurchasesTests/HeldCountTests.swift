@@ -1,6 +1,7 @@
 import Simulation
 import StageRuntime
 import StateStore
+import Telemetry
 import Testing
 import TokenDomain
 
@@ -70,12 +71,33 @@ import TokenDomain
         bench.sale(bench.buy("a", anna))
         bench.sale(bench.refund("r", of: "unknown", anna, exclusive: 1_000))
         try bench.settle()
+        let lane = Lane(appAppleID: 1, environment: .production)
         let expected = [
-            HeldCount.Group(app: 1, cause: .apple): 1,
-            HeldCount.Group(app: 1, cause: .reference): 1,
+            HeldCount.Group(lane: lane, cause: .apple): 1,
+            HeldCount.Group(lane: lane, cause: .reference): 1,
         ]
         #expect(try counted(stage) == expected)
         #expect(try held(stage)?.filter { $0.value != 0 } == expected)
+    }
+
+    /// A tester's sale would else end an alarm of production's.
+    @Test func `has a sandbox sale apart`() throws {
+        let bench = PurchasesBench()
+        let stage = bench.launch().stage
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.buy("b", anna) { $0.environment = .sandbox })
+        bench.sale(bench.buy("c", anna) { $0.environment = .sandbox })
+        try bench.settle()
+        let expected: [HeldCount.Group: Int] = [
+            .init(lane: Lane(appAppleID: 1, environment: .production), cause: .token): 1,
+            .init(lane: Lane(appAppleID: 1, environment: .sandbox), cause: .token): 2,
+        ]
+        #expect(try counted(stage) == expected)
+        #expect(try held(stage)?.filter { $0.value != 0 } == expected)
+        let page = String(decoding: bench.metrics.render(), as: UTF8.self)
+        let series = #"total{app="1",environment="sandbox",outcome="received",reason="buy"} 2"#
+        #expect(page.contains("tollway_purchases_" + series))
     }
 
     @Test func `says how often report sends sales back, and why`() throws {
