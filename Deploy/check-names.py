@@ -140,6 +140,21 @@ def pod_faults():
                     yield f"{where} {document['metadata']['name']}: {name} is not 10001"
 
 
+# What the Prometheus operator puts on every series of a PodMonitor: a metric's own label of this name
+# would be renamed exported_...
+TARGET_LABELS = {"namespace", "container", "pod", "endpoint"}
+
+
+def monitor_faults(known):
+    path = deploy / "kubernetes/components/prometheus-operator/pod-monitor.yaml"
+    monitor = yaml.safe_load(path.read_text(encoding="utf-8"))
+    hidden = TARGET_LABELS & set().union(*known.values())
+    for port in monitor["spec"]["podMetricsEndpoints"]:
+        dropped = {rule["regex"] for rule in port["relabelings"] if rule.get("action") == "labeldrop"}
+        for label in sorted(hidden - dropped):
+            yield f"pod-monitor.yaml: the operator's label {label} hides the one of our metrics"
+
+
 def as_rules():
     """The expressions as recording rules, for promtool to read; Grafana's variables filled in."""
     rules = []
@@ -166,6 +181,7 @@ def main():
     faults += runbook_metrics(known)
     faults += setting_faults()
     faults += pod_faults()
+    faults += monitor_faults(known)
     for fault in faults:
         print(fault)
     print(f"{len(known)} names are registered, {len(list(expressions()))} expressions were read")
