@@ -259,7 +259,7 @@ extension TokenAccount {
     }
 
     /// When a report is due for its deadline; nil where its dates are not known.
-    private func latestDue(_ policy: ReportPolicy) -> Timestamp? {
+    func latestDue(_ policy: ReportPolicy) -> Timestamp? {
         policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
             .map { $0 + -ReportPolicy.deadlineMargin }
     }

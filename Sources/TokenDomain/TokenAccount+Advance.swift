@@ -59,6 +59,30 @@ extension TokenAccount {
         return effects
     }
 
+    /// Since when DUPLICATE_TOKEN is due, where it is what ``advance(now:policy:)`` would plan next.
+    package func duplicateDue(by now: Timestamp) -> Timestamp? {
+        guard !isBusy, lastAccepted == nil, dueEvent == .duplicateDue, let debt, debt.dueAt <= now
+        else {
+            return nil
+        }
+        return debt.dueAt
+    }
+
+    /// Whether less than the margin is left before the deadline.
+    package func isDuplicateLate(now: Timestamp, policy: ReportPolicy) -> Bool {
+        latestDue(policy).map { $0 <= now } ?? false
+    }
+
+    /// Puts a duplicate's report off for an hour; for minutes where the deadline would else be missed.
+    package mutating func putOffDuplicate(now: Timestamp, policy: ReportPolicy) {
+        let deadline = policy.deadline(
+            creation: tokenCreationDate,
+            expiration: tokenExpirationDate
+        )
+        let isNear = deadline.map { now < $0 && $0 < now + ReportPolicy.nearDeadline } ?? false
+        debt?.dueAt = now + (isNear ? ReportPolicy.putOffNear : ReportPolicy.putOff)
+    }
+
     /// The clock was set back: a retry keeps what was left of its wait.
     package mutating func moveRetry(by setBack: Milliseconds, now: Timestamp) {
         if let nextAttemptAt = current?.nextAttemptAt {

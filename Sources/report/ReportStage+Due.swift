@@ -1,5 +1,6 @@
 internal import StageRuntime
 internal import StateStore
+internal import Telemetry
 internal import TokenDomain
 
 /// What falls due, is answered, is proven or is past use: each changes accounts in this tick's
@@ -124,7 +125,8 @@ extension ReportStage {
         try change(free(due.places, table), into: &plan) { debtor in
             switch debtor {
             case .token(var account):
-                let effects = account.advance(now: now, policy: policy)
+                let isPutOff = putOffDuplicate(&account, now: now)
+                let effects = isPutOff ? [] : account.advance(now: now, policy: policy)
                 debtor = .token(account)
                 return effects
             case .transaction(var debt):
@@ -136,6 +138,27 @@ extension ReportStage {
         changed.insert(partition)
         // What is in flight may end without a commit.
         return now + limits.dueInterval
+    }
+
+    /// - Returns: whether the account owes DUPLICATE_TOKEN now, and waits until its primary was heard.
+    private func putOffDuplicate(_ account: inout TokenAccount, now: Timestamp) -> Bool {
+        guard let dueAt = account.duplicateDue(by: now), let lane = account.lane else {
+            return false
+        }
+        let isLate = account.isDuplicateLate(now: now, policy: policy)
+        guard
+            !sender.hasHeardPrimary(of: lane, ofDuplicateDueAt: dueAt, isLate: isLate, now: now)
+        else {
+            return false
+        }
+        account.putOffDuplicate(now: now, policy: policy)
+        log.limited(
+            .info,
+            "nothing went to Apple for a while: duplicates wait until their primaries are sent",
+            ("appAppleId", .number(Double(lane.appAppleID))),
+            ("environment", .text(lane.environment.rawValue))
+        )
+        return true
     }
 
     /// Those that nothing is staged or in flight for; the others go on after their commit.

@@ -25,6 +25,10 @@ struct SendLane {
     var flightCount = 0
     /// Requests started since the lane was opened.
     var startedCount: Int64 = 0
+    /// When all that was ready here had last been sent; nil before.
+    var clearedAt: Timestamp?
+    /// When nothing could last be sent, for minutes; nil where that never was.
+    var troubledAt: Timestamp?
 
     init(limiter: RateLimiter) {
         self.limiter = limiter

@@ -12,6 +12,7 @@ extension Sender {
         view.deadlines = deadlines
         measureLanes(now: now)
         lookAtSpells(now: now)
+        noteTrouble(now: now)
         view.bound(
             rates: lanes.filter { maySend($0.key.lane) }
                 .mapValues { $0.limiter.rateFound(now: now) },

@@ -182,6 +182,8 @@ final class Sender {
         for queue in queues {
             lanes[queue]?.limiter.clockWasSetBack(by: setBack)
             lanes[queue]?.breaker.clockWasSetBack(by: setBack)
+            lanes[queue]?.clearedAt = nil
+            lanes[queue]?.troubledAt = nil
         }
         for lane in keyBreakers.keys {
             keyBreakers[lane]?.clockWasSetBack(by: setBack)
@@ -253,6 +255,9 @@ final class Sender {
                 {
                     start(purpose, action, of: debtor, at: debt.place, queue, now: now)
                 }
+            }
+            if lanes[queue]?.isWaiting == false {
+                lanes[queue]?.clearedAt = now
             }
             isCrowded = isCrowded || self.isCrowded(queue)
         }

@@ -1,0 +1,46 @@
+internal import TokenDomain
+
+/// Whether Apple has been heard on the primaries of duplicates that are due.
+///
+/// Nothing may follow DUPLICATE_TOKEN, and Apple may refuse a forged primary: then a duplicate takes its
+/// place. It is due one hold after its primary, which is long enough unless the lane stood still meanwhile,
+/// or this worker did. A primary may be another instance's; the lanes of an app stand still together.
+extension Sender {
+    /// What failed is tried again within this after an outage.
+    static let troubleEcho = Milliseconds.minutes(10)
+    /// A duplicate that is found due later than this was so while no worker had its partition.
+    static let overdueMax = Milliseconds.minutes(10)
+
+    /// Notes which lanes stand still now; once a second.
+    func noteTrouble(now: Timestamp) {
+        for queue in queues where queue.endpoint == .reports {
+            let isOutage = spells[queue]?.isOutage == true
+            if isOutage || isStopped(queue) || pause(of: queue.lane) != nil {
+                lanes[queue]?.troubledAt = now
+            }
+        }
+    }
+
+    /// - Parameters:
+    ///   - dueAt: when the duplicate's report is due.
+    ///   - isLate: whether its deadline is too near to wait for the end of a queue.
+    func hasHeardPrimary(
+        of lane: Lane,
+        ofDuplicateDueAt dueAt: Timestamp,
+        isLate: Bool,
+        now: Timestamp
+    ) -> Bool {
+        guard now - dueAt <= Self.overdueMax else {
+            return false
+        }
+        guard pause(of: lane) == nil, let sendLane = lanes[.reports(of: lane)] else {
+            return pause(of: lane) == nil
+        }
+        if let troubledAt = sendLane.troubledAt, now - troubledAt <= Self.troubleEcho {
+            return false
+        }
+        let primaryDueAt = dueAt + -policy.hold
+        let isSent = sendLane.clearedAt.map { primaryDueAt <= $0 } ?? false
+        return isSent || isLate || !sendLane.isWaiting
+    }
+}

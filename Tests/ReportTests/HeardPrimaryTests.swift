@@ -1,0 +1,124 @@
+import Simulation
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import report
+
+/// Nothing may follow DUPLICATE_TOKEN: it goes out once Apple was asked about the token's primary, which
+/// may be forged, also where nothing could be sent for longer than two holds.
+@Suite struct `A duplicate behind a forged primary` {
+    enum Trouble: CaseIterable {
+        case keyIsRefused, appleFails, laneIsPaused, workerIsAway, laneIsBehind
+    }
+
+    private final class Switch {
+        var isOn = true
+    }
+
+    private func order(_ state: LaneOrder.State, on bench: ReportBench) {
+        let order = LaneOrder(
+            lane: Lane(appAppleID: 1, environment: .production),
+            state: state,
+            by: "ann@host",
+            why: "asked to",
+            at: bench.clock.now
+        )
+        var value: [UInt8] = []
+        order.write(to: &value)
+        bench.append(.laneOrders, key: Array(order.key.utf8), value: value)
+    }
+
+    /// dedupe names the duplicate as the primary as soon as Apple has refused the first.
+    private func promote(_ bench: ReportBench, receivedAt: Timestamp) throws {
+        if try bench.refusedTokens().contains(where: { $0.key == bench.id(1).text }) {
+            bench.distinct(bench.id(2), promotedFrom: bench.id(1), receivedAt: receivedAt)
+        }
+    }
+
+    @Test(arguments: Trouble.allCases)
+    func `is not told of as one after two holds in which nothing was sent`(
+        _ trouble: Trouble
+    ) throws {
+        let bench = ReportBench()
+        bench.policy.hold = .minutes(30)
+        let isInTrouble = Switch()
+        let forged = bench.id(1).text
+        bench.script = { call in
+            switch trouble {
+            case .keyIsRefused where isInTrouble.isOn: .status(403)
+            case .appleFails where isInTrouble.isOn: .status(500)
+            default:
+                call.externalPurchaseID == forged
+                    ? .refused([
+                        AppleError(code: 3, fieldName: "externalPurchaseId", lineItemID: nil)
+                    ]) : .answered
+            }
+        }
+        bench.followsOrders = trouble == .laneIsPaused
+        if trouble == .laneIsBehind {
+            // One report a minute: these take longer than twice the hold.
+            bench.rate = 1.0 / 60
+            for number in 100..<190 {
+                bench.distinct(bench.id(number), expiration: ReportBench.start + .hours(-23))
+            }
+        }
+        bench.launch()
+        if trouble == .laneIsPaused {
+            order(.paused, on: bench)
+        }
+        try bench.pass(.seconds(1))
+        let receivedAt = bench.clock.now
+        bench.distinct(bench.id(1))
+        bench.distinct(
+            bench.id(2),
+            .duplicate(of: bench.id(1)),
+            expiration: ReportBench.start + .days(300)
+        )
+        try bench.pass(.seconds(1))
+        if trouble == .workerIsAway {
+            bench.crash()
+        }
+        try bench.pass(.minutes(75))
+        #expect(try bench.refusedTokens().isEmpty)
+        isInTrouble.isOn = false
+        switch trouble {
+        case .workerIsAway: bench.launch()
+        case .laneIsPaused: order(.open, on: bench)
+        default: break
+        }
+        var isPromoted = false
+        for _ in 0..<60 where bench.appleStore.statuses[bench.id(2).text] == nil {
+            try bench.pass(.minutes(3))
+            if !isPromoted, try !bench.refusedTokens().isEmpty {
+                try bench.pass(.seconds(3))
+                try promote(bench, receivedAt: receivedAt)
+                isPromoted = true
+            }
+        }
+        #expect(isPromoted)
+        #expect(bench.appleStore.statuses[bench.id(2).text] == ["NO_LINE_ITEM"])
+        #expect(bench.metric(#"report_promotions_total{outcome="late"}"#) ?? 0 == 0)
+    }
+
+    /// What is put off goes out within its deadline where the primary is genuine.
+    @Test func `is told of within its deadline once the lane is open`() throws {
+        let bench = ReportBench()
+        bench.policy.hold = .minutes(30)
+        let isInTrouble = Switch()
+        bench.script = { _ in isInTrouble.isOn ? .status(403) : .answered }
+        bench.launch()
+        bench.distinct(bench.id(1))
+        bench.distinct(
+            bench.id(2),
+            .duplicate(of: bench.id(1)),
+            expiration: ReportBench.start + .days(300)
+        )
+        try bench.pass(.minutes(75))
+        isInTrouble.isOn = false
+        try bench.pass(.minutes(5))
+        #expect(bench.appleStore.statuses == [bench.id(1).text: ["NO_LINE_ITEM"]])
+        try bench.pass(.hours(2))
+        #expect(bench.appleStore.statuses[bench.id(2).text] == ["DUPLICATE_TOKEN"])
+    }
+}
