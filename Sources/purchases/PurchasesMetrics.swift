@@ -50,8 +50,8 @@ final class PurchasesMetrics {
     init(_ metrics: Metrics) {
         held = metrics.gauge(
             "purchases_held",
-            help: "Sales that are neither reported nor settled otherwise, by app, environment and by"
-                + " what they wait for: token, rate, reference, apple (a report of it is asked"
+            help: "Sales that are neither reported nor settled otherwise, by app, environment"
+                + " and by what they wait for: token, rate, reference, apple (a report of it is asked"
                 + " for, or goes to `report` again), or work, which is this worker itself.",
             labels: ["app", "environment", "cause"]
         )

@@ -21,9 +21,7 @@ extension Sender {
         }
     }
 
-    /// - Parameters:
-    ///   - dueAt: when the duplicate's report is due.
-    ///   - isLate: whether its deadline is too near to wait for the end of a queue.
+    /// Where a duplicate's deadline is near, `isLate`, it does not wait for the end of a queue.
     func hasHeardPrimary(
         of lane: Lane,
         ofDuplicateDueAt dueAt: Timestamp,
