@@ -50,6 +50,7 @@ import TokenDomain
         }
         snapshot.deadLetterTotal = snapshot.deadLetters.reduce(0) { $0 + Int64($1.count) }
         snapshot.areDeadLettersAll = true
+        snapshot.isReportedAll = true
         for number in 0..<instances {
             snapshot.instances.append(.init(address: "10.0.0.\(number):9404"))
         }

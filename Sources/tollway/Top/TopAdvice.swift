@@ -103,14 +103,15 @@ struct TopAdvice: Equatable {
                 )
             )
         }
-        if let seconds = stage.lagSeconds, seconds > lagSecondsMax,
+        if let seconds = stage.secondsBehind, seconds > lagSecondsMax,
             let done = stage.donePerSecond, let incoming = stage.inPerSecond, done <= incoming
         {
             advice.append(
                 TopAdvice(
                     severity: .warning,
                     place: worker,
-                    what: "\(worker) is \(TopScreen.span(seconds)) behind \(stage.topic), and does"
+                    what: "\(worker) is \(stage.lagSeconds == nil ? "about " : "")"
+                        + "\(TopScreen.span(seconds)) behind \(stage.topic), and does"
                         + " not catch up",
                     todo: "run more instances of \(worker), up to the number of partitions; if only"
                         + " one partition is behind, see the runbook",

@@ -134,11 +134,12 @@ struct TopScreen {
             )
         }
         let hint = "(lanes: --admin HOST:9404 of each report)"
+        let more = snapshot.isReportedAll ? "" : "so far, more are being read "
         guard let reported = snapshot.reported, !reported.isEmpty else {
-            let nothing = snapshot.reported == nil ? "not known " : "nothing "
+            let nothing = snapshot.reported == nil ? "not known " : "nothing " + more
             return ["REPORTED, last hour: " + nothing + hint]
         }
-        return ["REPORTED, last hour " + hint]
+        return ["REPORTED, last hour " + more + hint]
             + table(
                 ["APP", "", "REPORTS", "A MINUTE"],
                 numbersFrom: 2,

@@ -16,6 +16,7 @@ extension TopSnapshot {
                 "reported",
                 reported.map { Self.list($0.map(Self.object)) } ?? "null"
             ),
+            ("isReportedAll", "\(isReportedAll)"),
             ("deadLetterTotal", deadLetterTotal.map(String.init) ?? "null"),
             ("areDeadLettersAll", "\(areDeadLettersAll)"),
             (

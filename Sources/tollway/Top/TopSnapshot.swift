@@ -26,6 +26,15 @@ struct TopSnapshot: Equatable, Sendable {
         var inPerSecond: Double?
         var donePerSecond: Double?
         var lagSeconds: Double?
+        /// How far it is behind: by its own word, else estimated from what comes in.
+        ///
+        /// An idle topic counts as one record a second.
+        var secondsBehind: Double? {
+            guard lagSeconds == nil, let lag, let inPerSecond else {
+                return lagSeconds
+            }
+            return Double(lag) / max(inPerSecond, 1)
+        }
         /// Partitions whose state is still being read, over all instances asked; nil where no admin
         /// port has it.
         var restoringCount: Int?
@@ -127,6 +136,8 @@ struct TopSnapshot: Equatable, Sendable {
     var answers: [Answer] = []
     /// Nil where the ledger was not read.
     var reported: [Reported]?
+    /// Whether nothing of the last hour is missing from it.
+    var isReportedAll = false
     var deadLetters: [DeadLetters] = []
     /// All that are open: neither replayed nor discarded; nil where they were not read.
     var deadLetterTotal: Int64?

@@ -214,12 +214,14 @@ final class TopSource {
         let topic = Topic.reportsOutcomes.name(prefix: configuration.topicPrefix)
         guard there.contains(topic) else {
             snapshot.reported = []
+            snapshot.isReportedAll = true
             return
         }
         do throws(LogFault) {
             let tail = try open(ledger, [topic], snapshot.at, TopTail.outcome)
             ledger = tail
             try tail.look(now: snapshot.at)
+            snapshot.isReportedAll = tail.isRead
             snapshot.reported = tail.groups.map {
                 .init(app: Int64($0.group[0]) ?? 0, environment: $0.group[1], count: $0.count)
             }

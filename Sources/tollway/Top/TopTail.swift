@@ -1,5 +1,6 @@
 internal import Kafka
 internal import StageRuntime
+internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
 
@@ -8,7 +9,8 @@ final class TopTail {
     /// So far back the first look goes.
     static let windowMilliseconds: Int64 = 3_600_000
     /// What one look takes in of one tail; the rest comes with the next one.
-    private static let recordCountMax = 100_000
+    private static let recordCountMax = 500_000
+    private static let lookMilliseconds: Int64 = 1_500
     private static let readCountMax = 10_000
     private static let readWaitMilliseconds = 50
     /// Groups shown at most are far fewer; beyond so many all go by one name.
@@ -19,6 +21,8 @@ final class TopTail {
     /// By group, the times of its records, in minutes: counts a minute.
     private var minutes: [[String]: [Int64: Int]] = [:]
     private var newest: [[String]: Int64] = [:]
+    /// Whether the end has been reached that there was at the start: until then counts are too small.
+    private(set) var isRead = false
 
     /// Starts an hour ago, or where the topics begin.
     ///
@@ -42,16 +46,15 @@ final class TopTail {
     func look(now: Int64) throws(LogFault) {
         var batch = RecordBatch()
         var count = 0
-        while count < Self.recordCountMax {
+        let until = WallClock.monotonicMilliseconds() + Self.lookMilliseconds
+        // One partition's end ends a read, and says nothing of the others.
+        repeat {
             batch.removeAll()
-            _ = try browser.read(
+            isRead = try browser.read(
                 into: &batch,
                 recordCountMax: Self.readCountMax,
                 waitMilliseconds: Self.readWaitMilliseconds
             )
-            guard !batch.records.isEmpty else {
-                break
-            }
             count += batch.records.count
             for record in batch.records {
                 guard var group = describe(record, batch, browser.topics[record.topic]) else {
@@ -64,7 +67,8 @@ final class TopTail {
                 minutes[group, default: [:]][time / 60_000, default: 0] += 1
                 newest[group] = max(newest[group] ?? 0, time)
             }
-        }
+        } while (!batch.records.isEmpty || !isRead) && count < Self.recordCountMax
+            && WallClock.monotonicMilliseconds() < until
         let oldest = (now - Self.windowMilliseconds) / 60_000
         for group in minutes.keys {
             minutes[group] = minutes[group]?.filter { $0.key >= oldest }

@@ -109,6 +109,32 @@ import TokenDomain
         }
     }
 
+    /// Without an admin port of the worker, as on Kubernetes, where only report's are named.
+    @Test(arguments: [(5_000, 0, true), (5_000, 5_000, true), (5_000, 9_000, false), (0, 0, true)])
+    func `sees by Kafka alone that a stage does not catch up`(
+        incoming: Double,
+        done: Double,
+        isBehind: Bool
+    ) {
+        var snapshot = TopSnapshot()
+        snapshot.clusterID = "c"
+        snapshot.stages = [
+            .init(
+                worker: .decode,
+                topic: "t",
+                end: 4_000_000,
+                committed: 0,
+                lag: 4_000_000,
+                partitionCount: 12,
+                inPerSecond: incoming,
+                donePerSecond: done
+            )
+        ]
+        #expect(TopAdvice.all(snapshot).map(\.section) == (isBehind ? ["Lag grows"] : []))
+        snapshot.stages[0].lag = 50
+        #expect(TopAdvice.all(snapshot).isEmpty)
+    }
+
     @Test func `sees whether a lane makes its deadlines`() {
         let day: Int64 = 86_400_000
         var lane = TopSnapshot.Lane(

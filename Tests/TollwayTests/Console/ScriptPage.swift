@@ -183,7 +183,7 @@ enum ScriptPage {
           // Of the answers.
           age: 0,
           snap: { clusterId: 'c', servers: 'k:1', prefix: '', stages: [], lanes: [], answers: [],
-            reported: [], deadLetterTotal: 0, areDeadLettersAll: true, deadLetters: [],
+            reported: [], isReportedAll: true, deadLetterTotal: 0, areDeadLettersAll: true, deadLetters: [],
             instances: [], troubles: [], advice: [] },
           acts: [],
           // What it gives is data of a command, or { status, detail }.

@@ -124,11 +124,13 @@ extension ConsoleScript {
               : el('p', { class: 'dim' }, hasReport()
                 ? 'Apple has answered nothing since the workers started.'
                 : 'Not known: no report answers.'),
-            el('h2', null, 'Told to Apple in the last hour'),
+            el('h2', null, 'Told to Apple in the last hour'
+              + (snap.reported && !snap.isReportedAll ? ', so far: more are being read' : '')),
             reported.length ? table([{ title: 'App' }, { title: 'Reports', n: true }],
               reported.map(one => [one.appAppleId + ' ' + one.environment,
                 number(one.count)]), 'Reports of the last hour')
-              : el('p', { class: 'dim' }, snap.reported ? 'Nothing.'
+              : el('p', { class: 'dim' }, snap.reported
+                ? snap.isReportedAll ? 'Nothing.' : 'Nothing yet.'
                 : 'Not known: Kafka could not be read.'),
           ];
         } };
