@@ -8,7 +8,7 @@ enum PropertyListReader {
 
     /// - Returns: nil where the bytes are no property list with a dictionary in it.
     static func members(of bytes: [UInt8]) -> [String: PropertyValue]? {
-        guard isBinary(bytes) ? hasNoSet(bytes) : depth(of: bytes) <= depthMax else {
+        guard isSound(bytes) else {
             return nil
         }
         var format = PropertyListSerialization.PropertyListFormat.openStep
@@ -34,43 +34,38 @@ enum PropertyListReader {
 
     private static func isBinary(_ bytes: [UInt8]) -> Bool { bytes.starts(with: "bplist".utf8) }
 
-    /// Whether the objects of a binary list lie where its trailer says, and none is a set: no
-    /// property list may have one, and Foundation on Linux ends the process where it finds one.
-    private static func hasNoSet(_ bytes: [UInt8]) -> Bool {
-        let trailerCount = 32
-        guard bytes.count > trailerCount else {
-            return false
+    private static func isSound(_ bytes: [UInt8]) -> Bool {
+        guard isBinary(bytes) else {
+            return depth(of: bytes).map { $0 <= depthMax } ?? false
         }
-        let end = bytes.count - trailerCount
-        func number(at start: Int, _ byteCount: Int) -> UInt64 {
-            bytes[start..<start + byteCount].reduce(0) { $0 << 8 | UInt64($1) }
-        }
-        let offsetByteCount = Int(bytes[end + 6])
-        let objectCount = number(at: end + 8, 8)
-        let table = number(at: end + 24, 8)
-        guard (1...8).contains(offsetByteCount), table <= UInt64(end),
-            objectCount <= (UInt64(end) - table) / UInt64(offsetByteCount)
-        else {
-            return false
-        }
-        return (0..<Int(objectCount)).allSatisfy { index in
-            let offset = number(at: Int(table) + index * offsetByteCount, offsetByteCount)
-            return offset < table && bytes[Int(offset)] & 0xf0 != 0xc0
-        }
+        var list = BinaryPropertyList(bytes)
+        return list?.isSound(depthMax: depthMax) ?? false
     }
 
     /// How deep the elements of an XML text are nested, before a recursive reader gets them.
-    private static func depth(of bytes: [UInt8]) -> Int {
+    ///
+    /// - Returns: nil where an element ends that did not begin.
+    private static func depth(of bytes: [UInt8]) -> Int? {
         var depth = 0
         var deepest = 0
-        for (index, byte) in bytes.enumerated() where byte == UInt8(ascii: "<") {
-            let next = index + 1 < bytes.count ? bytes[index + 1] : 0
-            switch next {
-            case UInt8(ascii: "/"): depth -= 1
-            case UInt8(ascii: "!"), UInt8(ascii: "?"): break
+        var rest = bytes[...]
+        while let start = rest.firstIndex(of: UInt8(ascii: "<")) {
+            rest = rest[(start + 1)...]
+            if let (_, end) = notMarkup.first(where: { rest.starts(with: $0.start.utf8) }) {
+                // What stands in it looks like elements and is none.
+                rest = rest.suffix(from: index(behind: end, in: rest))
+                continue
+            }
+            switch rest.first ?? 0 {
+            case UInt8(ascii: "/"):
+                depth -= 1
+                guard depth >= 0 else {
+                    return nil
+                }
+            case UInt8(ascii: "!"): break
             default:
                 // `<true/>` and its like are ended by themselves.
-                let end = bytes[index...].prefix(256).firstIndex(of: UInt8(ascii: ">"))
+                let end = rest.prefix(256).firstIndex(of: UInt8(ascii: ">"))
                 if end.map({ bytes[$0 - 1] != UInt8(ascii: "/") }) ?? true {
                     depth += 1
                     deepest = max(deepest, depth)
@@ -78,6 +73,23 @@ enum PropertyListReader {
             }
         }
         return deepest
+    }
+
+    private static let notMarkup = [
+        (start: "!--", end: "-->"), (start: "![CDATA[", end: "]]>"), (start: "?", end: "?>"),
+    ]
+
+    /// The index behind the first `text`; the end where there is none.
+    private static func index(behind text: String, in bytes: ArraySlice<UInt8>) -> Int {
+        let wanted = Array(text.utf8)
+        var start = bytes.startIndex
+        while let first = bytes[start...].firstIndex(of: wanted[0]) {
+            if bytes[first...].starts(with: wanted) {
+                return first + wanted.count
+            }
+            start = first + 1
+        }
+        return bytes.endIndex
     }
 
     private static func value(_ any: Any, depthLeft: Int) -> PropertyValue {

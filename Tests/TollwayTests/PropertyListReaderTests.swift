@@ -54,6 +54,41 @@ import TokenDomain
         #expect(PropertyListReader.members(of: list([[0xd1, 1, 2], text, [0xc1, 1]])) == nil)
     }
 
+    /// Each list holds the next one twice: a reader that follows copies 2 to the 40th objects.
+    @Test func `is none where it is small, and too large once copied out`() {
+        let lists = (0..<40).map { [0xa2, UInt8($0 + 3), UInt8($0 + 3)] as [UInt8] }
+        let objects = [[0xd1, 1, 2], text] + lists + [text]
+        #expect(PropertyListReader.members(of: list(objects)) == nil)
+        #expect(PropertyListReader.members(of: list([[0xd1, 1, 2], text] + lists[38...])) == nil)
+    }
+
+    @Test func `is none where it holds itself, or holds too many containers in one another`() {
+        #expect(PropertyListReader.members(of: list([[0xd1, 1, 2], text, [0xa1, 2]])) == nil)
+        func nested(_ count: Int) -> [UInt8] {
+            list([[0xd1, 1, 2], text] + (0..<count).map { [0xa1, UInt8($0 + 3)] } + [text])
+        }
+        #expect(PropertyListReader.members(of: nested(60)) != nil)
+        #expect(PropertyListReader.members(of: nested(70)) == nil)
+    }
+
+    /// What a comment says is no end of an element.
+    @Test(arguments: ["<!--", "<![CDATA[", "<?a"])
+    func `is none where elements are nested too deep behind others that only seem to end`(
+        start: String
+    ) {
+        let end = ["<!--": "-->", "<![CDATA[": "]]>", "<?a": "?>"][start] ?? ""
+        func document(_ count: Int) -> [UInt8] {
+            let ends = String(repeating: "</array>", count: count)
+            let lists = String(repeating: "<array>", count: count)
+            return Array(
+                ("<plist><dict><key>a</key>" + start + ends + end + lists + start + ends + end
+                    + lists + ends + ends + "</dict></plist>").utf8
+            )
+        }
+        #expect(PropertyListReader.members(of: document(40)) == nil)
+        #expect(PropertyListReader.members(of: Array("<plist></a></a><dict/>".utf8)) == nil)
+    }
+
     @Test func `is none where its trailer lies`() {
         let good = list([[0xd1, 1, 2], text, [0x51, 0x62]])
         #expect(PropertyListReader.members(of: Array("bplist00".utf8)) == nil)
