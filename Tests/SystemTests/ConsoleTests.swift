@@ -52,7 +52,8 @@ extension `Pipelines on the usual ports` {
             }
             let id = try #require(trace.split(separator: " ").last.map(String.init))
 
-            try views(console, id, folder)
+            let order = lines.compactMap { $0.firstMatch(of: /order-[0-9]+/)?.output }.first
+            try views(console, id, String(try #require(order)), folder)
             try deadLetters(console, folder)
             try acts(console, folder)
             let admin = try #require(
@@ -75,7 +76,12 @@ extension `Pipelines on the usual ports` {
         }
 
         /// Each at two sizes: nothing beside the window, no fault, nothing from elsewhere.
-        private func views(_ console: String, _ id: String, _ folder: URL) throws {
+        private func views(
+            _ console: String,
+            _ id: String,
+            _ order: String,
+            _ folder: URL
+        ) throws {
             let views = [
                 ("/pipeline", "document.querySelectorAll('.stage').length > 5"),
                 ("/apple", "document.body.innerText.includes('HTTP 200')"),
@@ -83,7 +89,7 @@ extension `Pipelines on the usual ports` {
                 ("/dead-letters?stage=decode", "document.querySelectorAll('tbody tr').length > 3"),
                 ("/token/\(id)", "document.querySelectorAll('.line li').length > 3"),
                 ("/token", "document.querySelector('[name=id]') !== null"),
-                ("/purchase/order-1", "document.querySelectorAll('.line li').length > 0"),
+                ("/purchase/\(order)", "document.querySelectorAll('.line li').length > 0"),
                 ("/account", "document.body.innerText.includes('Every account closes.')"),
                 (
                     "/account?month=\(Self.thisMonth)",

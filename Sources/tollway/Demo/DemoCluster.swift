@@ -85,6 +85,17 @@ enum DemoCluster {
         return .embedded(bootstrapServers: line)
     }
 
+    /// How a client of ours speaks to it: a cluster that is named may want TLS and SASL.
+    func settings(clientID: String) throws(CommandFailure) -> KafkaSettings {
+        guard case .given = self else {
+            return KafkaSettings(bootstrapServers: bootstrapServers, clientID: clientID)
+        }
+        var settings = try KafkaQuestion.configuration().kafka
+        settings.bootstrapServers = bootstrapServers
+        settings.clientID = clientID
+        return settings
+    }
+
     /// Makes the pipeline's topics where the broker does not bring them.
     func createTopics(prefix: String, settings: KafkaSettings) throws {
         if case .embedded = self {

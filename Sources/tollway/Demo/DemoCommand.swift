@@ -53,17 +53,24 @@ enum DemoCommand {
         let processes = DemoProcesses(folder: folder)
         defer { stopAll(processes) }
         let http = try DemoHTTP(stop: stop)
-        var workers = try DemoWorkers(folder: folder, processes: processes, topicPrefix: prefix)
+        let environment = ProcessInfo.processInfo.environment
+        var setup = DemoWorkers.Setup()
+        if environment[Setting.kafkaBootstrapServers] != nil {
+            setup.environment = environment.filter { $0.key.hasPrefix(Setting.prefix + "KAFKA_") }
+        }
+        var workers = try DemoWorkers(
+            folder: folder,
+            processes: processes,
+            topicPrefix: prefix,
+            setup: setup
+        )
         let cluster = try DemoCluster.start(
-            environment: ProcessInfo.processInfo.environment,
+            environment: environment,
             folder: folder,
             topicPrefix: prefix,
             processes: processes
         )
-        let settings = KafkaSettings(
-            bootstrapServers: cluster.bootstrapServers,
-            clientID: "\(prefix)demo"
-        )
+        let settings = try cluster.settings(clientID: "\(prefix)demo")
         defer {
             stopAll(processes)
             cleanUp(cluster, prefix: prefix, settings: settings)
@@ -90,7 +97,8 @@ enum DemoCommand {
             workers: workers,
             cluster: cluster,
             topicPrefix: prefix,
-            http: http
+            http: http,
+            settings: settings
         )
         try run.register()
         try run.deliver()

@@ -22,6 +22,7 @@ final class DemoRun {
     let workers: DemoWorkers
     let topicPrefix: String
     let http: DemoHTTP
+    let settings: KafkaSettings
     private let cluster: DemoCluster
     private let pauseMilliseconds: Int
     /// Which ingest a post goes to; the demo has one.
@@ -33,13 +34,14 @@ final class DemoRun {
     /// Of sales that the door refused: the code, by line.
     var refusedSales: [String: String] = [:]
 
-    /// The pause is between two posts at the door.
+    /// The pause is between two posts at the door; without settings Kafka is spoken to in plain text.
     init(
         stream: DemoStream,
         workers: DemoWorkers,
         cluster: DemoCluster,
         topicPrefix: String,
         http: DemoHTTP,
+        settings: KafkaSettings? = nil,
         pauseMilliseconds: Int = 0
     ) {
         self.stream = stream
@@ -47,6 +49,12 @@ final class DemoRun {
         self.cluster = cluster
         self.topicPrefix = topicPrefix
         self.http = http
+        self.settings =
+            settings
+            ?? KafkaSettings(
+                bootstrapServers: cluster.bootstrapServers,
+                clientID: "\(topicPrefix)demo"
+            )
         self.pauseMilliseconds = pauseMilliseconds
         door = { workers.ingestURL }
         progress = DemoProgress(
@@ -54,10 +62,6 @@ final class DemoRun {
             goals: Self.goals(stream.truth)
         )
         progress.goals.settledSales = settledSalesGoal
-    }
-
-    var settings: KafkaSettings {
-        KafkaSettings(bootstrapServers: cluster.bootstrapServers, clientID: "\(topicPrefix)demo")
     }
 
     private static func goals(_ truth: DemoTruth) -> DemoCounts {

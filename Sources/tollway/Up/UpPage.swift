@@ -96,7 +96,7 @@ struct UpPage {
                     ]
                 ),
             ]
-            lines += purchase(door, app.appAppleID)
+            lines += purchase(door, app.appAppleID, now: WallClock.nowMilliseconds())
             lines += [
                 post(
                     run.workers.simulatorURL("/notifications"),
@@ -111,8 +111,9 @@ struct UpPage {
         return lines
     }
 
-    /// Only where there is a worker for it.
-    private static func purchase(_ door: String, _ app: Int64) -> [String] {
+    /// Only where there is a worker for it; `now` is the sale's date, which is not in the future when the
+    /// line is pasted at once.
+    static func purchase(_ door: String, _ app: Int64, now: Int64) -> [String] {
         guard Worker(rawValue: "purchases") != nil else {
             return []
         }
@@ -120,9 +121,9 @@ struct UpPage {
             post(
                 "\(door)/v1/purchases",
                 [
-                    "lineItemId": "order-1", "customer": "mia", "appAppleId": app,
-                    // Not in the future: the line may be pasted at once.
-                    "creationDate": WallClock.nowMilliseconds(),
+                    // With --dir an earlier run's is known: the same name with another date is a conflict.
+                    "lineItemId": "order-\(now)", "customer": "mia", "appAppleId": app,
+                    "creationDate": now,
                     "productIdentifier": "coins.100", "taxCountry": "DEU",
                     "pricingCurrency": "EUR", "amountTaxInclusive": 11_900, "taxAmount": 1_900,
                 ]

@@ -115,7 +115,7 @@ final class UpRun {
             return
         }
         let admin = try KafkaAdmin(
-            settings: try settings(cluster),
+            settings: try cluster.settings(clientID: "tollway-up"),
             deadlineMilliseconds: Int(Self.leaderSeconds * 1_000)
         )
         defer { admin.close() }
@@ -165,7 +165,7 @@ final class UpRun {
             isKept: isKept
         )
         running = cluster
-        let settings = try settings(cluster)
+        let settings = try cluster.settings(clientID: "tollway-up")
         if case .given = cluster {
             try GivenKafka.refuseStrangers(prefix: prefix, settings: settings)
         }
@@ -220,16 +220,6 @@ final class UpRun {
                 message: "no answer about \(NameList.text(found.unanswered.map(\.description)))"
             )
         }
-    }
-
-    private func settings(_ cluster: DemoCluster) throws -> KafkaSettings {
-        guard case .given = cluster else {
-            return KafkaSettings(
-                bootstrapServers: cluster.bootstrapServers,
-                clientID: "tollway-up"
-            )
-        }
-        return try KafkaQuestion.configuration().kafka
     }
 
     /// The first instance has the names and ports that everybody expects; others have their own.
