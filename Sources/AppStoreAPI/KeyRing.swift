@@ -11,7 +11,8 @@ package final class KeyRing {
         package var lane: Lane
         /// Refused; nil where the lane goes back to the first, as the list has changed.
         package var refused: String?
-        package var keyID: String
+        /// Nil where the app has no usable key any more.
+        package var keyID: String?
         /// Of the key in the list, from 1.
         package var number: Int
     }
@@ -76,9 +77,7 @@ package final class KeyRing {
         let first = signers(of: appAppleID).first
         for lane in positions.keys.filter({ $0.appAppleID == appAppleID }) {
             positions[lane] = nil
-            if let first {
-                changed(Change(lane: lane, refused: nil, keyID: first.keyID, number: 1))
-            }
+            changed(Change(lane: lane, refused: nil, keyID: first?.keyID, number: 1))
         }
     }
 

@@ -126,6 +126,10 @@ package struct AccountTokenDebt: Equatable, Sendable {
         else {
             return []
         }
+        if next == nil, case .lane(.noKey, _) = answer.meaning {
+            // There was no request.
+            return []
+        }
         attempts += 1
         touchedAt = max(touchedAt, now)
         func outcome(_ outcome: AccountTokenOutcome.Outcome) -> Effect {

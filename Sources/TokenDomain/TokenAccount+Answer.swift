@@ -74,6 +74,10 @@ extension TokenAccount {
         else {
             return []
         }
+        if case .lane(.noKey, _) = answer.meaning {
+            // There was no request.
+            return []
+        }
         if answer.request == .send {
             intent.attempts += 1
             if answer.meaning.wasSent {

@@ -47,6 +47,12 @@ struct ReportLimits {
     /// So often orders are looked for while a lane waits for nothing else.
     var orderWait = Milliseconds.seconds(1)
 
+    /// Longer between two ticks, and the process stood still: it may have lost its partitions, which
+    /// the group gives away after `session.timeout.ms`.
+    var standstillMax = Milliseconds.seconds(15)
+    /// For so long nothing is sent then: a session and a heartbeat, in which the group has said so.
+    var standstillHold = Milliseconds.seconds(18)
+
     init() {}
 
     func readyCountMax(partitionCount: Int) -> Int {

@@ -94,7 +94,8 @@ final class ReportMetrics {
         )
         isStopped = metrics.gauge(
             "report_lane_stopped",
-            help: "1 while a lane is stopped for its key, role or address, 0 else.",
+            help:
+                "1 while a lane with something due is stopped for its key, role or address, 0 else.",
             labels: ["app", "environment", "endpoint"]
         )
         isPaused = metrics.gauge(

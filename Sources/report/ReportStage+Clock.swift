@@ -8,6 +8,11 @@ internal import TokenDomain
 /// Due times are times of day, for they outlive the process. A wait that runs when the clock is set
 /// back keeps what was left of it, and is not prolonged by the jump. Forwards, what has become due
 /// is due; only forgetting trusts no clock alone: ``ForgettingClock``.
+///
+/// A jump forwards may also be a machine that was suspended. The group may have given its partitions
+/// to another member, who has reported since, and the first tick comes before the first poll tells.
+/// So nothing is sent for as long as the group takes to say so; a commit would be no proof, for one
+/// that was under way may have succeeded before.
 extension ReportStage {
     /// The clock may be slewed or stand still; less than this is no jump.
     static let backMin = Milliseconds.seconds(1)
@@ -15,6 +20,7 @@ extension ReportStage {
     /// Notices a jump since the last tick.
     func noticeClock(into plan: inout BatchPlan) throws(StoreFault) {
         let now = plan.now
+        noticeStandstill(now: now)
         defer { tickedAt = now }
         guard let tickedAt else {
             return
@@ -25,6 +31,19 @@ extension ReportStage {
             // The sweep of the committed store does not see these.
             try moveRetries(of: inbox.unconfirmedPlaces, by: -jump, into: &plan)
         }
+    }
+
+    private func noticeStandstill(now: Timestamp) {
+        defer { workedAt = now }
+        guard let workedAt, now - workedAt > limits.standstillMax else {
+            return
+        }
+        log.limited(
+            .warning,
+            "the worker stood still, or its clock was set: nothing is sent for a while",
+            ("seconds", .number(Double((now - workedAt).count) / 1_000))
+        )
+        sender.stoodStill(until: now + limits.standstillHold)
     }
 
     private func clockWasSetBack(by setBack: Milliseconds, now: Timestamp) {

@@ -66,6 +66,10 @@ extension ReportStage {
 
     private static func tell(_ change: KeyRing.Change, _ log: Log, _ metrics: KeyMetrics) {
         metrics.inUse(change.number, of: change.lane)
+        guard let keyID = change.keyID else {
+            // No key signs: what its lane does without one is told there.
+            return
+        }
         let app = LogValue.integer(change.lane.appAppleID)
         let environment = LogValue.text(change.lane.environment.rawValue)
         guard let refused = change.refused else {
@@ -73,7 +77,7 @@ extension ReportStage {
                 "the keys of an app have changed; the first of them is tried first",
                 ("appAppleId", app),
                 ("environment", environment),
-                ("keyId", .text(change.keyID))
+                ("keyId", .text(keyID))
             )
             return
         }
@@ -84,7 +88,7 @@ extension ReportStage {
             ("appAppleId", app),
             ("environment", environment),
             ("refusedKeyId", .text(refused)),
-            ("keyId", .text(change.keyID))
+            ("keyId", .text(keyID))
         )
     }
 }

@@ -65,6 +65,8 @@ final class ReportStage: TickingStage {
     var nextMeasure = Timestamp(milliseconds: 0)
     /// When the last tick was; nil before the first.
     var tickedAt: Timestamp?
+    /// The same since the partitions came; nil before the first.
+    var workedAt: Timestamp?
     private(set) var nextTick: Timestamp?
 
     init(
@@ -146,6 +148,7 @@ final class ReportStage: TickingStage {
         if self.partitions.isEmpty {
             state = nil
             nextTick = nil
+            workedAt = nil
             measureNothing()
         }
     }

@@ -33,7 +33,10 @@ extension Sender {
         for (queue, lane) in lanes {
             metrics.paced(queue, requestsPerSecond: lane.limiter.requestsPerSecond(now: now))
             metrics.failing(queue, for: spells[queue]?.lasted(now: now) ?? Milliseconds(0))
-            metrics.stopped(queue, partitions.isEmpty ? nil : isStopped(queue))
+            metrics.stopped(
+                queue,
+                partitions.isEmpty ? nil : isStopped(queue) && hasSomething(queue)
+            )
         }
         for lane in laneSet {
             metrics.paused(lane, partitions.isEmpty ? nil : pause(of: lane) != nil)
@@ -48,6 +51,14 @@ extension Sender {
     /// Whether the circuit breaker of the key or that of the endpoint stops it.
     func isStopped(_ queue: SendQueue) -> Bool {
         lanes[queue]?.breaker.isStopped == true || keyBreakers[queue.lane]?.isStopped == true
+    }
+
+    /// Whether anything of a queue is due here, or under way.
+    ///
+    /// A circuit breaker listens to its probe alone: where the queue's last debt went to another
+    /// replica it stays stopped, and stops nothing.
+    private func hasSomething(_ queue: SendQueue) -> Bool {
+        view.deadlines[queue] != nil || (lanes[queue]?.flightCount ?? 0) > 0
     }
 
     /// Those that have something to send here, and those that are paused.
@@ -93,7 +104,8 @@ extension Sender {
         writer.field("endpoint", queue.endpoint.name)
         // What the key is refused for stands before what the endpoint is.
         let keyState = keyBreakers[queue.lane]?.state ?? .open
-        let state = keyState == .open ? lane.breaker.state : keyState
+        let stopped = keyState == .open ? lane.breaker.state : keyState
+        let state = hasSomething(queue) ? stopped : .open
         if let order = pause(of: queue.lane) {
             writer.field("state", "paused")
             writer.field("because", order.sentence)

@@ -41,6 +41,8 @@ extension Sender {
             }
         case .resumed(let order):
             tell("a lane is resumed", order)
+            // One that has nothing to send here is not measured any more.
+            metrics.paused(order.lane, partitions.isEmpty ? nil : false)
             if isNew {
                 metrics.changed(order.lane, "resumed")
             }

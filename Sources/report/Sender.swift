@@ -48,6 +48,8 @@ final class Sender {
     /// Where Apple fails what is sent; no entry where it never did.
     var spells: [SendQueue: FailureSpell] = [:]
     var nextOrderLook = Timestamp(milliseconds: 0)
+    /// Nothing is sent before: the process stood still.
+    private var standstillEnd = Timestamp(milliseconds: 0)
 
     init(
         apple: any AppleClient,
@@ -80,6 +82,9 @@ final class Sender {
     func share(_ partitions: [Int32], of partitionCount: Int?) {
         self.partitions = partitions
         self.partitionCount = partitionCount
+        if partitions.isEmpty {
+            standstillEnd = Timestamp(milliseconds: 0)
+        }
         // The requests of all replicas come in the same rounds.
         let isShared = partitions.count * 2 <= partitionCount ?? 0
         rounds = SendRounds(
@@ -178,7 +183,14 @@ final class Sender {
         }
     }
 
+    /// Sends nothing before `end`, for the partitions may be another's by now; those that are
+    /// assigned after that are not.
+    func stoodStill(until end: Timestamp) {
+        standstillEnd = end
+    }
+
     func clockWasSetBack(by setBack: Milliseconds, now: Timestamp) {
+        standstillEnd = standstillEnd + -setBack
         for queue in queues {
             lanes[queue]?.limiter.clockWasSetBack(by: setBack)
             lanes[queue]?.breaker.clockWasSetBack(by: setBack)
@@ -232,6 +244,7 @@ final class Sender {
             flightCountMax: limits.flightCountMax,
             keyBreaker: keyBreakers[queue.lane] ?? CircuitBreaker()
         )
+        .map { max($0, standstillEnd) }
     }
 
     /// Sends from every queue what its rate limiter allows, where it is time for a round.

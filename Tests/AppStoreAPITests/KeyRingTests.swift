@@ -87,6 +87,22 @@ import TokenDomain
         #expect(file.changes.last?.refused == nil && file.changes.last?.number == 1)
     }
 
+    /// What is shown of a lane is the last change that was told.
+    @Test func `are told to be the first again also where none is left`() throws {
+        let file = try File(["new", "old"])
+        let ring = file.ring
+        ring.heard(httpStatus: 401, of: production, signedWith: "new")
+        #expect(file.changes.last?.number == 2)
+        file.keyIDs = []
+        ring.reload(appAppleID: 1)
+        #expect(file.changes.count == 2)
+        #expect(file.changes.last?.number == 1 && file.changes.last?.keyID == nil)
+        file.keyIDs = ["new", "old"]
+        ring.reload(appAppleID: 1)
+        #expect(ring.signer(of: production)?.keyID == "new")
+        #expect(file.changes.last?.number == 1)
+    }
+
     @Test func `leave one alone`() throws {
         let file = try File(["only"])
         let ring = file.ring

@@ -143,6 +143,9 @@ final class SimulatedPipeline {
                 TrustFiles(apps: apps, roots: roots)
             })
         case .report:
+            var limits = ReportLimits()
+            // The clock leaps over what nothing happens in; no process stood still.
+            limits.standstillMax = .days(100_000)
             return ReportStage(
                 policy: ReportPolicy(
                     hold: .seconds(20),
@@ -155,7 +158,8 @@ final class SimulatedPipeline {
                 rate: { _ in 50 },
                 metrics: Metrics(),
                 log: Log(worker: "report", format: .json, write: { _ in }),
-                seed: startCount
+                seed: startCount,
+                limits: limits
             )
         case .ingest: preconditionFailure("the door is no stage")
         case .purchases: return makePurchases(policy: purchasesPolicy)

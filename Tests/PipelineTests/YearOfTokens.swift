@@ -160,6 +160,8 @@ final class YearOfTokens {
             // What is done once a second in life would be most of what the year takes to play.
             var limits = ReportLimits()
             limits.measureInterval = .hours(6)
+            // The clock leaps over what nothing happens in; no process stood still.
+            limits.standstillMax = .days(100_000)
             limits.settleInterval = .seconds(10)
             // Of the tokens that come at once, and fall due at once.
             limits.readyCountMax = 1_000

@@ -2,6 +2,7 @@ import AppStoreAPI
 import Kafka
 import MessageExamples
 import Simulation
+import StageRuntime
 import Testing
 import TokenDomain
 import TokenWire
@@ -22,6 +23,41 @@ import TokenWire
         #expect(outcomes.map(\.outcome) == [.accepted])
         #expect(outcomes.first?.originalTransactionID == Self.transaction)
         #expect(bench.instances[0]?.apple.calls.count == 1)
+    }
+
+    @Test func `count no request that had no key, and neither do reports`() throws {
+        let bench = ReportBench()
+        var hasKey = false
+        bench.script = { _ in hasKey ? .answered : .noKey }
+        bench.launch()
+        bench.requestAccountToken(Self.tokens[0])
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9)))
+        try bench.pass(.hours(1))
+        #expect(try #require(bench.instances[0]?.apple.calls.count) > 10)
+        hasKey = true
+        try bench.pass(.minutes(15))
+        #expect(try bench.accountTokenOutcomes().map(\.attempts) == [1])
+        let outcome = try #require(try bench.outcomes().first)
+        #expect(outcome.attempts == 1)
+        #expect(outcome.exchanges.map(\.sentAt) == [outcome.firstSentAt])
+    }
+
+    @Test func `make way for what was asked for later where there is no key`() throws {
+        let bench = ReportBench()
+        var hasKey = false
+        bench.script = { _ in hasKey ? .answered : .noKey }
+        bench.latency = .seconds(1)
+        let instance = bench.launch()
+        bench.requestAccountToken(Self.tokens[0])
+        while instance.apple.calls.isEmpty {
+            _ = try instance.loop.step(waitMilliseconds: 0)
+        }
+        bench.requestAccountToken(Self.tokens[1], ahead: .seconds(1))
+        try bench.pass(.minutes(1))
+        hasKey = true
+        try bench.pass(.minutes(15))
+        #expect(bench.appleStore.accountTokens == [Self.transaction: Self.tokens[1]])
+        #expect(try bench.accountTokenOutcomes().map(\.attempts) == [1])
     }
 
     /// A transaction of app 1 in the sandbox.

@@ -181,6 +181,61 @@ import TokenDomain
         #expect(known.compactMap { $0 }.isEmpty)
     }
 
+    /// The process stood still, and its partitions may be another's: nothing says so yet.
+    @Test(arguments: [15, 16, 60, 86_400] as [Int64])
+    func `forwards while it sends holds what is sent until the group would have said so`(
+        seconds: Int64
+    ) throws {
+        let bench = ReportBench()
+        bench.reportLimits.standstillMax = ReportLimits().standstillMax
+        // So it looks around as a worker does.
+        bench.followsOrders = true
+        bench.rate = 1
+        bench.launch()
+        for number in 1...100 {
+            bench.distinct(bench.id(number), .duplicate(of: bench.id(9_999)))
+        }
+        try bench.pass(.seconds(20))
+        let before = bench.appleStore.accepted.count
+        #expect(before > 10)
+        bench.clock.now = bench.clock.now + .seconds(seconds)
+        try bench.pass(.seconds(17))
+        #expect((bench.appleStore.accepted.count == before) == (seconds > 15))
+        // Set back meanwhile, it prolongs nothing.
+        bench.clock.now = bench.clock.now + .hours(-1)
+        try bench.pass(.seconds(20))
+        #expect(bench.appleStore.accepted.count > before + 10)
+        try bench.pass(.minutes(2))
+        #expect(bench.appleStore.accepted.count == 100)
+    }
+
+    @Test func `forwards holds nothing of partitions that were assigned since`() throws {
+        let bench = ReportBench()
+        bench.reportLimits.standstillMax = ReportLimits().standstillMax
+        bench.followsOrders = true
+        bench.rate = 1
+        bench.launch()
+        for number in 1...100 {
+            bench.distinct(bench.id(number), .duplicate(of: bench.id(9_999)))
+        }
+        try bench.pass(.seconds(20))
+        let before = bench.appleStore.accepted.count
+        bench.clock.now = bench.clock.now + .minutes(1)
+        try bench.settle()
+        bench.instances[0]?.log.expireSession()
+        try bench.pass(.seconds(5))
+        #expect(bench.appleStore.accepted.count > before)
+        // Nor does it where the worker had none for a while.
+        let sent = bench.appleStore.accepted.count
+        bench.instances[0]?.log.expireSession()
+        while bench.instances[0]?.loop.assigned.isEmpty == false {
+            _ = try bench.instances[0]?.loop.step(waitMilliseconds: 0)
+        }
+        bench.clock.now = bench.clock.now + .hours(1)
+        try bench.pass(.seconds(5))
+        #expect(bench.appleStore.accepted.count > sent)
+    }
+
     @Test func `forwards far, and a token reported before, make no second report`() throws {
         let bench = ReportBench()
         bench.launch()

@@ -168,6 +168,22 @@ final class MemoryOrders: LaneOrderSource {
         #expect(try bench.outcomes().count == 200)
     }
 
+    @Test func `end in the gauge of a replica that has nothing to send for the lane`() throws {
+        let bench = bench()
+        bench.launch()
+        try bench.pass(.seconds(1))
+        order(.paused, on: bench)
+        try bench.pass(.seconds(2))
+        #expect(value(bench, #"report_lane_paused{app="1",environment="production"}"#) == 1)
+        order(.open, on: bench)
+        try bench.pass(.seconds(2))
+        #expect(value(bench, #"report_lane_paused{app="1",environment="production"}"#) == 0)
+        order(.paused, on: bench)
+        try bench.pass(.seconds(2))
+        bench.instances[0]?.loop.abandon()
+        #expect(value(bench, "report_lane_paused{") == nil)
+    }
+
     @Test func `hold for replicas that start later, and before their first request`() throws {
         let bench = bench(tokens: 20)
         order(.open, on: bench)

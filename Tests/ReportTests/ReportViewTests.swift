@@ -15,8 +15,8 @@ import TokenWire
             .filter { $0.hasPrefix("tollway_\(name)") }.map(String.init)
     }
 
-    private func shown(_ bench: ReportBench) throws -> String {
-        let stage = try #require(bench.instances[0]?.stage)
+    private func shown(_ bench: ReportBench, _ number: Int = 0) throws -> String {
+        let stage = try #require(bench.instances[number]?.stage)
         var writer = JSONWriter()
         writer.beginObject()
         stage.show(&writer, now: bench.clock.now)
@@ -104,6 +104,50 @@ import TokenWire
         #expect(stopped(bench, "account_tokens") == 0)
         bench.instances[0]?.loop.abandon()
         #expect(lines(bench, "report_lane_stopped").isEmpty)
+    }
+
+    /// One whose records lie in that partition.
+    private func token(in partition: Int32) throws -> TokenID {
+        let bench = ReportBench()
+        for number in 1...20 {
+            bench.distinct(bench.id(number))
+        }
+        let topic = Topic.tokensDistinct.name(prefix: ReportBench.prefix)
+        let key = bench.cluster.committedRecords(of: topic)
+            .first { $0.partition == partition }?.key
+        return TokenID(String(decoding: try #require(key), as: UTF8.self))
+    }
+
+    @Test func `shows no lane as stopped where nothing is left of it, whoever stopped it`() throws {
+        let bench = ReportBench()
+        var isKeyGood = false
+        bench.script = { _ in isKeyGood ? .answered : .status(403) }
+        bench.launch(0)
+        let token = try token(in: 2)
+        bench.distinct(token, .duplicate(of: bench.id(9)))
+        try bench.pass(.minutes(1))
+        #expect(try shown(bench).contains(#""state":"stopped""#))
+        bench.launch(1)
+        try bench.pass(.seconds(30))
+        let topic = Topic.tokensDistinct.name(prefix: ReportBench.prefix)
+        let moved = try #require(bench.instances[1]?.loop.assigned)
+        try #require(moved.contains(TopicPartition(topic: topic, partition: 2)))
+        #expect(try shown(bench, 1).contains(#""state":"stopped""#))
+        #expect(try shown(bench, 0).contains(#""state":"open""#))
+        isKeyGood = true
+        try bench.pass(.minutes(6))
+        #expect(bench.appleStore.accepted.count == 1)
+        #expect(try !shown(bench, 0).contains(#""state":"stopped""#))
+        #expect(try !shown(bench, 1).contains(#""state":"stopped""#))
+        // The gauges are those of the replica that is left, which never heard of it.
+        bench.crash(1)
+        try bench.pass(.minutes(1))
+        #expect(stopped(bench, "reports") == 0)
+        // Nothing is forgotten: it goes on from there, with a probe.
+        isKeyGood = false
+        bench.distinct(bench.id(99), .duplicate(of: bench.id(9)))
+        try bench.pass(.minutes(1))
+        #expect(stopped(bench, "reports") == 1)
     }
 
     @Test func `counts how long a lane is held, and hardly any of it at a rate set too high`()

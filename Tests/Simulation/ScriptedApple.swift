@@ -16,6 +16,8 @@ package final class ScriptedApple: AppleClient {
         case requestLost
         /// Nothing left us.
         case notSent
+        /// There is no key to sign it with.
+        case noKey
         /// Apple does not act, and answers with this status.
         case status(Int, retryAfter: Timestamp? = nil, code: Int64? = nil)
         /// Apple refuses.
@@ -163,6 +165,8 @@ package final class ScriptedApple: AppleClient {
             reply = AppleReply(transport: .doubtful, failure: failure)
         case .notSent:
             reply = AppleReply(transport: .notSent, failure: failure)
+        case .noKey:
+            reply = AppleReply(transport: .noKey)
         case .status(let status, let retryAfter, let code):
             reply = AppleReply(
                 transport: .answered(status: status),

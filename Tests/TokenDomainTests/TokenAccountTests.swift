@@ -32,6 +32,22 @@ import Testing
         #expect(account.current == nil && account.debt == nil)
     }
 
+    @Test func `counts no request that had no key to be signed with`() throws {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(), now: Self.received)
+        _ = account.advance(now: Self.due, policy: Fixtures.policy)
+        let before = account
+        expect(account.hear(.lane(.noKey, until: nil), at: Self.due, httpStatus: 0), [])
+        #expect(account == before)
+        let sentAt = Self.due + .hours(1)
+        guard case .outcome(let outcome)? = account.hear(.accepted, at: sentAt).first else {
+            Issue.record("an accepted report has an outcome")
+            return
+        }
+        #expect(outcome.attempts == 1 && outcome.firstSentAt == sentAt)
+        #expect(outcome.exchanges.map(\.sentAt) == [sentAt])
+    }
+
     @Test func `never holds past the deadline`() {
         var account = Fixtures.account()
         var late = Fixtures.distinct(at: Fixtures.created + .days(9) + .hours(20))
