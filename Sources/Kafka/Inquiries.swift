@@ -26,6 +26,8 @@ internal import Synchronization
     private static let electionTime = Duration.seconds(10)
     /// A leader that was just elected may know less for a moment.
     private static let beyondCountMax = 10
+    /// Partitions in one line of the log.
+    private static let namedCountMax = 12
     /// Between two questions about where to start.
     private static let againMilliseconds = 500
     /// Between two looks at what another thread may have changed.
@@ -44,6 +46,7 @@ internal import Synchronization
         var starts: Result<[TopicPartition: Int64], LogFault>?
         /// By which the group knew us when we were assigned something last.
         var memberID = ""
+        var notes: [KafkaNote] = []
         var threadCount = 0
         var isClosing = false
     }
@@ -264,6 +267,7 @@ internal import Synchronization
         // The ends after what is committed: that never passes an end of an earlier time.
         let ends = try edges(of: partitions, at: -1, &silentNodes)
         var positions: [TopicPartition: Int64] = [:]
+        var late: [String] = []
         for (index, partition) in partitions.enumerated() {
             let (position, start, end) = (committed[index].offset, starts[index], ends[index])
             guard position >= 0 else {
@@ -271,6 +275,9 @@ internal import Synchronization
                     throw Self.untold(endsOf: partition.topic, "no leader, or it does not answer")
                 }
                 positions[partition] = start
+                if start > 0 {
+                    late.append("\(partition) begins at \(start)")
+                }
                 continue
             }
             if let start, let end, !(start...max(start, end) ~= position) {
@@ -278,7 +285,30 @@ internal import Synchronization
             }
             positions[partition] = position
         }
+        note(late)
         return .success(positions)
+    }
+
+    /// Nobody misses what lay before: the group's positions may have been there and be forgotten, as Kafka
+    /// does some time after its last member (`offsets.retention.minutes`).
+    private func note(_ late: [String]) {
+        guard !late.isEmpty else {
+            return
+        }
+        let named = late.prefix(Self.namedCountMax).joined(separator: ", ")
+        let rest = late.count - Self.namedCountMax
+        let text =
+            "\(named)\(rest > 0 ? " and \(rest) others so" : ""), not at 0: what lay before was removed,"
+            + " and no offset says whether it was read"
+        state.withLock { $0.notes.append(KafkaNote(level: 4, facility: "UNREAD", text: text)) }
+    }
+
+    /// What there is to say since the last call.
+    func takeNotes() -> [KafkaNote] {
+        state.withLock { state in
+            defer { state.notes = [] }
+            return state.notes
+        }
     }
 
     /// In the order of the partitions; nil where none leads, or its leader does not answer.
