@@ -164,6 +164,13 @@ int32_t ckafka_transaction_begin(ckafka_transaction *t)
     return CKAFKA_FINE;
 }
 
+/* An abort would wait for the same broker; a new producer's start ends it as well. */
+static int32_t give_up_storing(ckafka_transaction *t)
+{
+    set_code(t, RD_KAFKA_RESP_ERR__TIMED_OUT, NULL);
+    return CKAFKA_REBUILD;
+}
+
 int32_t ckafka_transaction_produce(ckafka_transaction *t, const ckafka_output *outputs, size_t count,
                                    const uint8_t *arena, int wait_ms)
 {
@@ -190,6 +197,8 @@ int32_t ckafka_transaction_produce(ckafka_transaction *t, const ckafka_output *o
             continue;
         if (code != RD_KAFKA_RESP_ERR__QUEUE_FULL || ck_now_ms() > until)
             return judge_record(t, code, (size_t)outputs[i].topic);
+        if (atomic_load(&t->is_stopped))
+            return give_up_storing(t);
         rd_kafka_poll(t->rk, STEP_RETRY_MS);
     }
     return CKAFKA_FINE;
@@ -209,11 +218,9 @@ int32_t ckafka_transaction_flush(ckafka_transaction *t, int wait_ms)
         rd_kafka_poll(t->rk, 0);
         if (rd_kafka_fatal_error(t->rk, NULL, 0))
             return judge_record(t, RD_KAFKA_RESP_ERR__FATAL, 0);
-        if (ck_now_ms() > until) {
-            /* An abort would wait for the same broker; a new producer's start ends it as well. */
-            set_code(t, RD_KAFKA_RESP_ERR__TIMED_OUT, NULL);
-            return CKAFKA_REBUILD;
-        }
+        /* The group waits for who closes, who waits for no record then. */
+        if (ck_now_ms() > until || atomic_load(&t->is_stopped))
+            return give_up_storing(t);
     }
 }
 

@@ -22,8 +22,12 @@ internal import Synchronization
     private static let coordinatorRest = Duration.seconds(4)
     /// Twice the transaction timeout and some: what holds offsets back by then is hanging.
     static let patienceSeconds: Int32 = 90
+    /// Within it a partition that has lost its leader has another one, where there can be one.
+    private static let electionTime = Duration.seconds(10)
     /// A leader that was just elected may know less for a moment.
     private static let beyondCountMax = 10
+    /// Partitions in one line of the log.
+    private static let namedCountMax = 12
     /// Between two questions about where to start.
     private static let againMilliseconds = 500
     /// Between two looks at what another thread may have changed.
@@ -42,6 +46,7 @@ internal import Synchronization
         var starts: Result<[TopicPartition: Int64], LogFault>?
         /// By which the group knew us when we were assigned something last.
         var memberID = ""
+        var notes: [KafkaNote] = []
         var threadCount = 0
         var isClosing = false
     }
@@ -181,7 +186,8 @@ internal import Synchronization
         while isAwaited(assignment) {
             var found: Result<[TopicPartition: Int64], LogFault>?
             do throws(Untold) {
-                let answer = try askStarts(of: partitions)
+                let hasWaited = ContinuousClock.now - since > Self.electionTime
+                let answer = try askStarts(of: partitions, unread: hasWaited ? 0 : nil)
                 if case .failure(.recordsLost(_, let position, _, let end)) = answer,
                     position > end,
                     beyondCount < Self.beyondCountMax
@@ -196,7 +202,7 @@ internal import Synchronization
                     since = .now
                 }
                 if ContinuousClock.now - since > .seconds(Self.patienceSeconds) {
-                    found = .failure(Self.untold(error.code, about: error.what))
+                    found = .failure(error.lasting)
                 }
             }
             if let found {
@@ -214,10 +220,9 @@ internal import Synchronization
         }
     }
 
-    /// A question that failed, and what it was about.
+    /// A question that failed, and what is wrong where that lasts.
     private struct Untold: Error {
-        var code: rd_kafka_resp_err_t
-        var what: String
+        var lasting: LogFault
     }
 
     /// What the group has committed was asked for in vain, Kafka being there.
@@ -237,9 +242,15 @@ internal import Synchronization
     /// Committed offsets, and the earliest record where there is none.
     ///
     /// A committed offset that has no record behind it any more is a fault: going on would step over
-    /// what was lost, and say nothing.
+    /// what was lost, and say nothing. Where no leader tells, that is left to the client library, which
+    /// finds it out once there is one (`auto.offset.reset=error`).
+    ///
+    /// What has neither a committed offset nor a leader starts at `unread`; nil: the first offset is asked
+    /// for again. Were records removed before that place, a worker ends by it once there is a leader, and
+    /// begins anew with what there is.
     private func askStarts(
-        of partitions: [TopicPartition]
+        of partitions: [TopicPartition],
+        unread: Int64?
     ) throws(Untold) -> Result<[TopicPartition: Int64], LogFault> {
         let list = unsafe PartitionList.make(partitions.map { ($0, -1) })
         defer { unsafe rd_kafka_topic_partition_list_destroy(list) }
@@ -249,31 +260,90 @@ internal import Synchronization
         let failed =
             code == RD_KAFKA_RESP_ERR_NO_ERROR ? committed.first(where: \.hasFailed)?.code : code
         if let failed {
-            throw Untold(code: failed, what: member.group)
+            throw Untold(lasting: Self.untold(failed, about: member.group))
         }
-        let starts = try edges(of: partitions, at: -2)
+        var silentNodes: Set<Int32> = []
+        let starts = try edges(of: partitions, at: -2, &silentNodes)
         // The ends after what is committed: that never passes an end of an earlier time.
-        let ends = try edges(of: partitions, at: -1)
+        let ends = try edges(of: partitions, at: -1, &silentNodes)
         var positions: [TopicPartition: Int64] = [:]
+        var late: [String] = []
         for (index, partition) in partitions.enumerated() {
             let (position, start, end) = (committed[index].offset, starts[index], ends[index])
-            guard position < 0 || start...max(start, end) ~= position else {
+            guard position >= 0 else {
+                guard let start = start ?? unread else {
+                    throw Self.untold(endsOf: partition.topic, "no leader, or it does not answer")
+                }
+                positions[partition] = start
+                if start > 0 {
+                    late.append("\(partition) begins at \(start)")
+                }
+                continue
+            }
+            if let start, let end, !(start...max(start, end) ~= position) {
                 return .failure(.recordsLost(partition, position: position, start: start, end: end))
             }
-            positions[partition] = position < 0 ? start : position
+            positions[partition] = position
         }
+        note(late)
         return .success(positions)
     }
 
-    private func edges(of partitions: [TopicPartition], at time: Int64) throws(Untold) -> [Int64] {
-        let (code, found) = client.entries(of: partitions, at: time)
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
-            throw Untold(code: code, what: member.group)
+    /// Nobody misses what lay before: the group's positions may have been there and be forgotten, as Kafka
+    /// does some time after its last member (`offsets.retention.minutes`).
+    private func note(_ late: [String]) {
+        guard !late.isEmpty else {
+            return
         }
-        if let failed = found.first(where: \.hasFailed) {
-            throw Untold(code: failed.code, what: failed.topic)
+        let named = late.prefix(Self.namedCountMax).joined(separator: ", ")
+        let rest = late.count - Self.namedCountMax
+        let text =
+            "\(named)\(rest > 0 ? " and \(rest) others so" : ""), not at 0: what lay before was removed,"
+            + " and no offset says whether it was read"
+        state.withLock { $0.notes.append(KafkaNote(level: 4, facility: "UNREAD", text: text)) }
+    }
+
+    /// What there is to say since the last call.
+    func takeNotes() -> [KafkaNote] {
+        state.withLock { state in
+            defer { state.notes = [] }
+            return state.notes
         }
-        return found.map(\.offset)
+    }
+
+    /// In the order of the partitions; nil where none leads, or its leader does not answer.
+    private func edges(
+        of partitions: [TopicPartition],
+        at time: Int64,
+        _ silentNodes: inout Set<Int32>
+    ) throws(Untold) -> [Int64?] {
+        var known: [String: [Int64?]] = [:]
+        for topic in Set(partitions.map(\.topic)) {
+            do throws(LogFault) {
+                known[topic] = try client.knownOffsets(ofTopic: topic, at: time, &silentNodes)
+            } catch .unavailable(_, let message) {
+                throw Self.untold(endsOf: topic, message)
+            } catch {
+                throw Untold(lasting: error)
+            }
+        }
+        return partitions.map { partition in
+            guard let offsets = known[partition.topic],
+                offsets.indices.contains(Int(partition.partition))
+            else {
+                return nil
+            }
+            return offsets[Int(partition.partition)]
+        }
+    }
+
+    private static func untold(endsOf topic: String, _ because: String) -> Untold {
+        Untold(
+            lasting: .unusable(
+                message:
+                    "the ends of \(topic) cannot be told for \(patienceSeconds) s: \(because)"
+            )
+        )
     }
 
     // MARK: - What is wrong

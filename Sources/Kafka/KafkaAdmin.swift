@@ -125,6 +125,11 @@ package final class KafkaAdmin {
         )
     }
 
+    /// Every setting of a broker, defaults included; it wants DescribeConfigs on the cluster.
+    package func configuration(ofBroker node: Int32) throws(LogFault) -> [String: String] {
+        try client.configuration(ofBroker: node)
+    }
+
     /// Makes topics, and returns when they can be used; one that is there already is left as it is.
     ///
     /// - Throws: ``LogFault/unavailable(code:message:)`` also where they were ordered and a broker

@@ -72,7 +72,20 @@ extension LogClient {
         ofTopic topic: String,
         onlySet: Bool
     ) throws(LogFault) -> [String: String] {
-        var resource = unsafe rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic)
+        try configuration(of: RD_KAFKA_RESOURCE_TOPIC, topic, onlySet: onlySet)
+    }
+
+    /// A broker's settings by name, defaults included.
+    func configuration(ofBroker node: Int32) throws(LogFault) -> [String: String] {
+        try configuration(of: RD_KAFKA_RESOURCE_BROKER, String(node), onlySet: false)
+    }
+
+    private func configuration(
+        of kind: rd_kafka_ResourceType_t,
+        _ name: String,
+        onlySet: Bool
+    ) throws(LogFault) -> [String: String] {
+        var resource = unsafe rd_kafka_ConfigResource_new(kind, name)
         defer { unsafe rd_kafka_ConfigResource_destroy(resource) }
         return try unsafe ask(RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS) { library, options, queue in
             unsafe rd_kafka_DescribeConfigs(library, &resource, 1, options, queue)

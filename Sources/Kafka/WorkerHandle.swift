@@ -116,7 +116,7 @@ internal import CKafka
     func takeNotes() -> [KafkaNote] {
         let handle = unsafe handle
         let own = unsafe KafkaNote.collect { unsafe ckafka_worker_take_notes(handle, $0, $1) }
-        return own + committer.takeNotes() + inquirer.takeNotes()
+        return own + inquiries.takeNotes() + committer.takeNotes() + inquirer.takeNotes()
     }
 
     func takeStatistics() -> [UInt8] {

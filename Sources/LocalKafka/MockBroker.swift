@@ -106,8 +106,16 @@ package import Kafka
 
     /// Takes the leader from a partition.
     package func removeLeader(of partition: TopicPartition) throws(LogFault) {
-        let (topic, number) = (partition.topic, partition.partition)
-        guard unsafe clocalkafka_mock_set_leader(handle, topic, number, -1) == 0 else {
+        try setLeader(of: partition, to: -1)
+    }
+
+    /// Has a broker lead a partition; they count from 1.
+    package func setLeader(
+        of partition: TopicPartition,
+        to number: Int32
+    ) throws(LogFault) {
+        let (topic, index) = (partition.topic, partition.partition)
+        guard unsafe clocalkafka_mock_set_leader(handle, topic, index, number) == 0 else {
             throw LogFault.misconfigured(message: "the embedded broker has no \(partition)")
         }
     }

@@ -11,10 +11,13 @@ package struct ConsumerStatistics: Equatable, Sendable {
         package var end: Int64
         /// Up to where a read-committed reader is let.
         package var lastStable: Int64
+        /// Without a leader nothing is fetched, and the ends stay as they were.
+        package var isLed: Bool
 
-        package init(end: Int64, lastStable: Int64) {
+        package init(end: Int64, lastStable: Int64, isLed: Bool = true) {
             self.end = end
             self.lastStable = lastStable
+            self.isLed = isLed
         }
     }
 
@@ -68,17 +71,23 @@ package struct ConsumerStatistics: Equatable, Sendable {
     private static func readMarks(_ scanner: inout JSONScanner) throws(WireFault) -> Marks? {
         var end: Int64 = -1
         var lastStable: Int64 = -1
+        var isLed = true
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
             switch key {
             case "hi_offset": end = try scanner.integer()
             case "ls_offset": lastStable = try scanner.integer()
+            case "leader": isLed = try scanner.integer() >= 0
             default: try scanner.skip()
             }
         }
         guard end >= 0 else {
             return nil
         }
-        return Marks(end: end, lastStable: lastStable >= 0 ? min(lastStable, end) : end)
+        return Marks(
+            end: end,
+            lastStable: lastStable >= 0 ? min(lastStable, end) : end,
+            isLed: isLed
+        )
     }
 }

@@ -89,9 +89,9 @@ package struct LagWatch: Sendable {
 
     /// Takes a look: `committed` has what is done of each partition that is ours.
     ///
-    /// Watermarks are old while nothing is fetched: while Kafka is away, while state is read, and for
-    /// as long as the next transaction is full, which a busy worker's is most of the time. Such time
-    /// does not count as stuck.
+    /// Watermarks are old while nothing is fetched: while Kafka or the partition's leader is away, while
+    /// state is read, and for as long as the next transaction is full, which a busy worker's is most of
+    /// the time. Such time does not count as stuck.
     package mutating func look(
         committed: [TopicPartition: Int64],
         marks: [TopicPartition: ConsumerStatistics.Marks],
@@ -112,7 +112,7 @@ package struct LagWatch: Sendable {
             let isBlocked = marks.lastStable < marks.end && committed >= marks.lastStable
             if isBlocked, known.lastStable == marks.lastStable, let last = known.lookedAt {
                 let step = min(max((now - last).count, 0), Self.stepMaxMilliseconds)
-                known.stuckMilliseconds += isReading ? step : 0
+                known.stuckMilliseconds += isReading && marks.isLed ? step : 0
             } else {
                 known.stuckMilliseconds = 0
             }

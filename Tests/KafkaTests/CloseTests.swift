@@ -122,3 +122,33 @@ struct `Closing keeps its deadline` {
         }
     }
 }
+
+/// A worker whose disk has failed closes its log, and lives on for longer than a session: what is left of
+/// it would keep its partitions from others.
+@Suite struct `Closing a worker` {
+    /// Goal: the consumer ends, also where a transaction waits for Kafka at that moment.
+    ///
+    /// Method: nothing is left to the process's end, so the deadline is not used up.
+    @Test(arguments: [KafkaDelivery.atLeastOnce, .exactlyOnce])
+    func `ends all of it while records cannot be stored`(delivery: KafkaDelivery) async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 1, "target": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock, delivery: delivery)
+            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
+            try mock.removeLeader(of: TopicPartition(topic: "target", partition: 0))
+            var outputs = OutputBatch()
+            outputs.append(OutsideRecord(partition: 0, key: nil, value: [1]), topic: 0)
+            try member.log.submit(
+                outputs,
+                positions: [TopicPartition(topic: "source", partition: 0): 0]
+            )
+            let outcome = try member.log.takeOutcome(waitMilliseconds: 500)
+            #expect(outcome == nil)
+            let start = ContinuousClock.now
+            member.log.close(deadlineMilliseconds: 25_000)
+            let time = ContinuousClock.now - start
+            #expect(time < .seconds(12), "\(time)")
+        }
+    }
+}

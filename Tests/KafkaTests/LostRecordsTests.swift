@@ -1,4 +1,5 @@
 import Kafka
+import LocalKafka
 import RecordLogContract
 import Testing
 
@@ -154,6 +155,50 @@ struct `Records lost before they were read` {
                 _ = try Member(world, group: "cut", sources: [source], targets: [target]).close()
             }
             #expect(seen == .recordsLost(place, position: 99, start: 0, end: 10))
+        }
+    }
+}
+
+/// Kafka forgets the positions of a group that was away for long.
+@Suite struct `A partition without a committed offset` {
+    @Test func `is told of where its first records were removed, and else not`() async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 3, "target": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            // It keeps 5 MiB a partition; these bytes do not compress.
+            var word: UInt64 = 88_172_645_463_325_252
+            for _ in 0..<10 {
+                let value = (0..<900_000).map { _ in
+                    word ^= word << 13
+                    word ^= word >> 7
+                    word ^= word << 17
+                    return UInt8(truncatingIfNeeded: word)
+                }
+                try world.write(
+                    [0, 1].map { OutsideRecord(partition: $0, key: nil, value: value) },
+                    to: "source"
+                )
+            }
+            let places = (0..<3).map { TopicPartition(topic: "source", partition: $0) }
+            func join() throws -> ([Int64?], [String]) {
+                let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
+                defer { member.close() }
+                let log = try #require(member.log as? KafkaLog)
+                let said = log.takeNotes().filter { $0.facility == "UNREAD" }
+                #expect(said.allSatisfy { $0.level == 4 })
+                let start = try #require(member.positions[places[0]])
+                _ = try member.commit(OutputBatch(), positions: [places[0]: start])
+                return (places.map { member.positions[$0] }, said.map(\.text))
+            }
+            let (positions, said) = try join()
+            let start = try #require(positions[0])
+            #expect(start > 0 && positions == [start, start, 0])
+            let end =
+                ", not at 0: what lay before was removed, and no offset says whether it was read"
+            #expect(said == ["source/0 begins at \(start), source/1 begins at \(start)" + end])
+            // The first is committed now.
+            #expect(try join() == (positions, ["source/1 begins at \(start)" + end]))
         }
     }
 }

@@ -143,6 +143,25 @@ import TokenDomain
         // What was watched before is not forgotten: a busy worker takes nothing most of the time.
         #expect(watch.partitions[first]?.stuckSeconds == 23)
     }
+
+    /// Goal: a partition without a leader is not taken for one that a transaction holds back.
+    ///
+    /// Method: the library's own text; nothing is fetched there, and it goes on with the last watermarks.
+    @Test func `calls nothing hanging where a partition has no leader`() throws {
+        let last = Int64(LagWatch.stuckSecondsMax)
+        for (leader, hanging) in [(-1, []), (2, [first])] {
+            let text = """
+                {"topics":{"in":{"partitions":
+                {"0":{"leader":\(leader),"hi_offset":1000,"ls_offset":990}}}}}
+                """
+            let marks = try ConsumerStatistics(reading: Array(text.utf8).span).marks
+            var watch = watch([first])
+            for second in 0...(last + 1) {
+                watch.look(committed: [first: 990], marks: marks, now: time(second))
+            }
+            #expect(watch.hanging == hanging, "leader \(leader)")
+        }
+    }
 }
 
 @Suite struct `What the client library tells` {

@@ -283,6 +283,21 @@ import TokenDomain
         #expect(findings.allSatisfy { $0.sentence.hasPrefix(topic) && $0.repair != nil })
     }
 
+    @Test(
+        arguments: [
+            ("10080", true), ("43199", true), ("43200", false), ("525600", false), (nil, false),
+            ("", false),
+        ] as [(String?, Bool)]
+    )
+    func `wants positions kept for a month`(minutes: String?, warns: Bool) {
+        var configuration = ["log.retention.hours": "168"]
+        configuration["offsets.retention.minutes"] = minutes
+        let finding = DoctorInternalTopics.retention(ofBroker: 3, configuration)
+        #expect((finding?.verdict == .warning) == warns)
+        #expect((finding?.sentence.contains("offsets.retention.minutes") == true) == warns)
+        #expect((finding?.repair?.contains("offsets.retention.minutes=43200") == true) == warns)
+    }
+
     /// Asks a broker, and waits for half a second.
     private static func impatient(
         _ broker: MockBroker

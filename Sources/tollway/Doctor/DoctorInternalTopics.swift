@@ -27,6 +27,10 @@ struct DoctorInternalTopics {
         ),
     ]
 
+    private static let retentionSetting = "offsets.retention.minutes"
+    /// 30 days; Kafka's default is 7, as long as our topics keep records.
+    private static let retentionMinutesMin = 43_200
+
     let durability: Durability
 
     func findings(_ admin: KafkaAdmin) -> [DoctorFinding] {
@@ -44,6 +48,10 @@ struct DoctorInternalTopics {
                     replicationFactor: topic.replicationFactor,
                     try admin.configuration(ofTopic: subject.name)
                 )
+                if subject.name == HangingTransactions.groupOffsets {
+                    // The leaders there are the coordinators of groups.
+                    findings += retention(of: Set(topic.partitions.map(\.leader)), admin)
+                }
             } catch {
                 findings.append(
                     .skipped(
@@ -55,6 +63,43 @@ struct DoctorInternalTopics {
             }
         }
         return findings
+    }
+
+    /// The first of these brokers that forgets a group's positions too soon.
+    private func retention(of nodes: Set<Int32>, _ admin: KafkaAdmin) -> [DoctorFinding] {
+        for node in nodes.sorted() where node >= 0 {
+            do throws(LogFault) {
+                let configuration = try admin.configuration(ofBroker: node)
+                if let finding = Self.retention(ofBroker: node, configuration) {
+                    return [finding]
+                }
+            } catch {
+                // Nothing rests on it while workers run: a broker that does not tell is no fault.
+            }
+        }
+        return []
+    }
+
+    /// Kafka forgets the positions of a group that had no member for so long: the stage begins at the first
+    /// record there is then, and what was removed unread before it is not missed.
+    ///
+    /// `configuration` is what the broker says of itself, `node` is its number.
+    static func retention(
+        ofBroker node: Int32,
+        _ configuration: [String: String]
+    ) -> DoctorFinding? {
+        guard let minutes = configuration[retentionSetting].flatMap({ Int($0) }),
+            minutes < retentionMinutesMin
+        else {
+            return nil
+        }
+        return .warning(
+            .kafka,
+            "broker \(node) has \(retentionSetting) \(minutes) and should have \(retentionMinutesMin):"
+                + " a stage that was stopped for longer does not notice what was removed unread",
+            "set \(retentionSetting)=\(retentionMinutesMin) in the configuration of every broker, and"
+                + " restart them in turn"
+        )
     }
 
     /// `name` is one of the two topics; `configuration` is what Kafka says of it.

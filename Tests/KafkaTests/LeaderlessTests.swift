@@ -1,0 +1,43 @@
+import Kafka
+import LocalKafka
+import RecordLogContract
+import Testing
+
+/// A partition whose replicas are all away: the others of the same worker are there.
+@Suite struct `A partition without a leader` {
+    private static let led = TopicPartition(topic: "source", partition: 0)
+    private static let headless = TopicPartition(topic: "source", partition: 1)
+
+    /// `committed` are the positions of the group when its worker begins.
+    private func readOn(from committed: [TopicPartition: Int64]) throws {
+        let mock = try MockBroker(topics: ["source": 2, "target": 1])
+        defer { mock.close() }
+        let world = KafkaWorld(mock: mock)
+        try world.write(
+            [(0, 1), (0, 2), (1, 3)].map { OutsideRecord(partition: $0, key: nil, value: [$1]) },
+            to: "source"
+        )
+        let first = try Member(world, group: "g", sources: ["source"], targets: ["target"])
+        _ = try first.commit(OutputBatch(), positions: committed)
+        first.close()
+        try mock.removeLeader(of: Self.headless)
+        // Where the starts cannot be told, this ends with the fault of that.
+        let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
+        defer { member.close() }
+        #expect(member.positions == [Self.led: 1, Self.headless: 0])
+        let led = try member.read(count: 1)
+        #expect(led.arena[led.records[0].value.indices] == [2])
+        try mock.setLeader(of: Self.headless, to: 1)
+        let late = try member.read(count: 1)
+        #expect(late.arena[late.records[0].value.indices] == [3])
+    }
+
+    @Test func `keeps no worker from the others, and is read on once it has one`() async throws {
+        try await onThread { try readOn(from: [Self.led: 1, Self.headless: 0]) }
+    }
+
+    /// Many partitions of a topic that has few records are such.
+    @Test func `keeps no worker from the others where nothing was ever read of it`() async throws {
+        try await onThread { try readOn(from: [Self.led: 1]) }
+    }
+}
