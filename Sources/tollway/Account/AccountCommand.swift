@@ -37,7 +37,8 @@ enum AccountCommand {
             it is still to come: a token that Apple has LINE_ITEM or DUPLICATE_TOKEN of owes none.
             Apple wants it 15 days after the month. Of production alone, as the sandbox has no
             deadline.
-            Reads every token topic once and the states: ten million tokens take some minutes, and
+            Reads every token topic once and the states, and the whole ledger of sales where one is
+            missing that may repeat an older one: ten million tokens take some minutes, and
             memory is 40 bytes for each token of one partition, 100 to 200 for each of its accounts
             (half as much again while they grow), and some 50 for each sale of it.
             Exit 1 if an account does not close, 3 without a topic or where nothing of an app of
