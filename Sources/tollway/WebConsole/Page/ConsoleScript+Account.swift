@@ -6,6 +6,15 @@ extension ConsoleScript {
           return parts.map(([name, value], index) => [index ? ' + ' : '', name, ' ',
             el('b', null, number(value))]);
         }
+        // As the command says it: below zero is what never came in.
+        function difference(of, one) {
+          if (of === 'sales') {
+            return one.count < 0 ? ' in the ledger never came in'
+              : ' read and found in no ledger, state or dead letter';
+          }
+          return one.count < 0 ? ' came out of ' + one.stage + ' that never came in'
+            : ' came into ' + one.stage + ' and did not come out';
+        }
         function equation(line) {
           const isTokens = line.of === 'tokens';
           const left = isTokens ? [['accepted', line.accepted]] : [['received', line.received]];
@@ -24,8 +33,8 @@ extension ConsoleScript {
             el('p', null, sum(left), ' = ', sum(right)),
             !line.closes && missing !== 0 && el('p', { class: 'bad' }, number(Math.abs(missing))
               + (missing > 0 ? ' are missing on the right' : ' are too many on the right')),
-            (line.differences || []).map(one => el('p', { class: 'bad' }, one.stage + ': '
-              + number(Math.abs(one.count)) + (one.count < 0 ? ' too few' : ' too many'))),
+            (line.differences || []).map(one => el('p', { class: 'bad' }, 
+              number(Math.abs(one.count)) + difference(line.of, one))),
             el('p', { class: 'dim' }, line.from > 0 ? 'from ' + instant(line.from)
               : 'from the beginning', ' to ', instant(line.to)),
             line.cannotKnow && el('p', { class: 'warn' }, line.cannotKnow));
