@@ -283,6 +283,33 @@ struct `The console's script` {
     // MARK: - What is not known
 
     @Test(arguments: [
+        ("", "good", "Every account closes."), ("from: 1, to: 2", "good", "Every account closes."),
+        ("from: 2, to: 2", "warning", "Nothing that could be counted contradicts."),
+    ])
+    func `calls no account good of which nothing could be counted`(
+        window: String,
+        kind: String,
+        sentence: String
+    ) throws {
+        let windows =
+            window.isEmpty ? "" : "{ of: 'window', what: 'sales', \(window), cannotKnow: 'gone' }"
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ closes: true, accounts: [\(windows)] });
+            await page.go('/account');
+            const kinds = ['good', 'warning', 'error'];
+            return { text: page.main.textContent,
+              kinds: kinds.filter(kind => page.main.find('class', kind)) };
+            """
+        )
+        let text = try #require(seen["text"] as? String)
+        #expect(text.contains(sentence), "\(text)")
+        #expect(text.contains("sales: gone") == !window.isEmpty, "\(text)")
+        #expect(seen["kinds"] as? [String] == [kind])
+    }
+
+    @Test(arguments: [
         "page.snap.troubles = ['Kafka: a request took too long']", "",
         "page.snap.clusterId = null; page.snap.troubles = ['Kafka: no broker answers']",
     ])

@@ -33,11 +33,19 @@ extension ConsoleScript {
             el('p', null, sum(left), ' = ', sum(right)),
             !line.closes && missing !== 0 && el('p', { class: 'bad' }, number(Math.abs(missing))
               + (missing > 0 ? ' are missing on the right' : ' are too many on the right')),
-            (line.differences || []).map(one => el('p', { class: 'bad' }, 
+            (line.differences || []).map(one => el('p', { class: 'bad' },
               number(Math.abs(one.count)) + difference(line.of, one))),
             el('p', { class: 'dim' }, line.from > 0 ? 'from ' + instant(line.from)
               : 'from the beginning', ' to ', instant(line.to)),
             line.cannotKnow && el('p', { class: 'warn' }, line.cannotKnow));
+        }
+        // A span of which nothing can be counted is no good news.
+        function verdict(closes, windows) {
+          const isCounted = windows.every(line => line.from < line.to);
+          return el('ul', { class: 'advice' }, el('li', { class: !closes ? 'error'
+            : isCounted ? 'good' : 'warning' }, el('b', null, !closes ? 'An account does not close.'
+              : isCounted ? 'Every account closes.' : 'Nothing that could be counted contradicts.'),
+            !closes && [el('br'), 'What to do is in RUNBOOK.md, “Does the account close?”.']));
         }
         function monthTable(lines) {
           return table([{ title: 'App' }, { title: 'Month' }, { title: 'Active', n: true },
@@ -65,10 +73,9 @@ extension ConsoleScript {
                 'data-name': name }, 'Export')),
             asOf(name, entry),
             loading(entry, 'every token and every sale'),
-            entry.data && el('ul', { class: 'advice' }, el('li', { class: entry.data.closes
-              ? 'good' : 'error' }, el('b', null, entry.data.closes ? 'Every account closes.'
-              : 'An account does not close.'), !entry.data.closes && [el('br'),
-              'What to do is in RUNBOOK.md, “Does the account close?”.'])),
+            entry.data && verdict(entry.data.closes, of('window')),
+            of('window').filter(line => !of(line.what).length).map(line =>
+              el('p', { class: 'warn' }, line.what + ': ' + line.cannotKnow)),
             of('tokens').length > 0 && [el('h2', null, 'Tokens'),
               el('div', { class: 'cards' }, of('tokens').map(equation))],
             of('sales').length > 0 && [el('h2', null, 'Sales'),
