@@ -125,7 +125,7 @@ enum AccountCommand {
             now: now,
             configuration
         )
-        var months = month.map { MonthCount($0, configuration) }
+        var months = month.map { MonthCount($0, configuration, now: now) }
         var tokenCount = TokenCount(configuration, tokens, positions, ends)
         try tokenCount.run(months: &months)
         var salesCount = SalesCount(

@@ -127,6 +127,7 @@ struct AccountPage {
         var text =
             "tokens of \(MonthText.of(months.month)) (UTC), due at Apple"
             + " \(Self.time(months.deadline))\n"
+        text += note(months.cannotKnow)
         var table = TextTable(
             columns: ["APP", "ACTIVE", "REPORTED", "WITH SALES", "OWED", "REFUSED", "LATE REPORTS"]
                 .map { TextTable.Column(title: $0, isNumber: true) }
@@ -163,7 +164,17 @@ struct AccountPage {
     private var windowObjects: [String] {
         [("tokens", tokenWindow), ("sales", salesWindow)].filter { $1.shortened != nil }.map {
             JSONLines.object(Fact.text("of", "window") + Fact.text("what", $0) + Self.window($1))
-        }
+        } + [months].compactMap(\.self).filter { $0.cannotKnow != nil }.map(monthWindow)
+    }
+
+    private func monthWindow(_ months: MonthCount) -> String {
+        JSONLines.object(
+            Fact.text("of", "window") + Fact.text("what", "month")
+                + Fact.text("month", MonthText.of(months.month))
+                + Fact.number("from", months.month.start.milliseconds)
+                + Fact.number("to", months.month.adding(1).start.milliseconds)
+                + Fact.text("cannotKnow", months.cannotKnow)
+        )
     }
 
     private func tokenObject(_ app: Int64, _ line: AccountLine) -> String {
@@ -218,6 +229,7 @@ struct AccountPage {
                 + Fact.number("owed", Int64(line.owed))
                 + Fact.number("refused", Int64(line.refused))
                 + Fact.number("lateReports", Int64(line.late))
+                + Fact.text("cannotKnow", months.cannotKnow)
         )
     }
 

@@ -20,6 +20,14 @@ import TokenDomain
         }
     }
 
+    private func months(_ month: CalendarMonth, now: Timestamp) throws -> MonthCount {
+        let configuration = try Configuration(
+            environment: ["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "localhost:1"],
+            program: .tollway
+        )
+        return MonthCount(month, configuration, now: now)
+    }
+
     @Test func `says what cannot be known where nothing could be counted`() throws {
         let page = AccountPage(
             tokens: [:],
@@ -46,10 +54,35 @@ import TokenDomain
             tokenWindow: Self.whole,
             sales: [:],
             salesWindow: Self.whole,
-            months: nil
+            months: try months(Self.october, now: Self.now)
         )
         #expect(try lines(page).map { $0["of"] as? String } == ["tokens"])
         #expect(!page.text(.table).contains("sales that came in"))
+    }
+
+    /// Days after the month's first.
+    @Test(arguments: [(400, false), (401, true)])
+    func `says that report has forgotten tokens of a month`(
+        days: Int64,
+        isForgotten: Bool
+    ) throws {
+        let page = AccountPage(
+            tokens: [:],
+            tokenWindow: Self.whole,
+            sales: [:],
+            salesWindow: Self.whole,
+            months: try months(Self.october, now: Self.october.start + .days(days))
+        )
+        let lines = try lines(page)
+        #expect(lines.count == (isForgotten ? 1 : 0))
+        let sentence = "tokens that ended before 2026-10-02T00:00:00.000Z cannot be counted"
+        #expect(page.text(.table).contains(sentence) == isForgotten, "\(page.text(.table))")
+        guard isForgotten else {
+            return
+        }
+        let line = try #require(lines.first)
+        #expect(line["what"] as? String == "month" && line["month"] as? String == "2026-10")
+        #expect((line["cannotKnow"] as? String)?.hasPrefix(sentence) == true)
     }
 
     @Test(
