@@ -1,6 +1,8 @@
 import Foundation
 import Kafka
 import LocalKafka
+import StageRuntime
+import Telemetry
 import Testing
 import TokenDomain
 import TokenWire
@@ -107,6 +109,58 @@ import TokenWire
                 "Apple said at 2026-01-10T00:00:00.000Z that it does not know the token",
             ]
         )
+    }
+
+    /// Report forgets a token, the ledger keeps its outcomes for ever.
+    @Test(
+        arguments: [
+            (nil, nil, "on its way; report knows nothing of it yet"),
+            (.accepted, nil, "by the ledger, NO_LINE_ITEM was accepted at #; report has forgotten"),
+            (.verified, 1, "by the ledger, NO_LINE_ITEM was accepted at #; report has forgotten"),
+            (.rejected, nil, "by the ledger, NO_LINE_ITEM was rejected at #; report has forgotten"),
+            (.rejected, -1, "by the ledger, NO_LINE_ITEM was rejected at #; report has forgotten"),
+            // It was sent back since.
+            (.rejected, 1, "and is on its way; report knows nothing of it yet"),
+        ] as [(ReportOutcome.Outcome?, replayedAfter: Int64?, String)]
+    )
+    func `says what the ledger has of a token that report has forgotten`(
+        kind: ReportOutcome.Outcome?,
+        replayedAfter: Int64?,
+        sentence: String
+    ) throws {
+        let outcome = kind.map { LedgerMaker.outcome(1, outcome: $0) }
+        var deadLetters: [TraceDeadLetter] = []
+        if let replayedAfter {
+            let found = TopicReader.Found(
+                topic: Topic.deadLetters(.report).name(prefix: "t."),
+                partition: 0,
+                offset: 1,
+                timestamp: 1,
+                key: [],
+                value: [],
+                headers: [:]
+            )
+            var deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
+            deadLetter.settled = .init(
+                state: .replayed,
+                deadLetterTimestamp: 1,
+                replayID: "r",
+                at: LedgerMaker.time.milliseconds + replayedAfter,
+                target: "t"
+            )
+            deadLetters.append(deadLetter)
+        }
+        let standing = TraceStanding(
+            id: TokenID("t-1"),
+            account: nil,
+            deadLetters: deadLetters,
+            now: LedgerMaker.time,
+            outcome: outcome
+        )
+        let time = WallClock.rfc3339(milliseconds: LedgerMaker.time.milliseconds)
+        let lines = standing.lines
+        #expect(lines.count == 1)
+        #expect(lines.first?.contains(sentence.replacing("#", with: time)) == true, "\(lines)")
     }
 
     @Test func `takes a token's text and its link for its id`() throws {
@@ -230,6 +284,12 @@ import TokenWire
                 settledAt: now
             ).write(to: &$0)
         }
+        // Apple accepted a report of it once, and report has forgotten it.
+        for outcome in [ReportOutcome.Outcome.rejected, .accepted, .rejected] {
+            try write(.reportsOutcomes, key: "t-1") {
+                LedgerMaker.outcome(1, outcome: outcome, settledAt: now).write(to: &$0)
+            }
+        }
         try producer.produce(outputs, tags: outputs.outputs.indices.map { UInt64($0) })
         #expect(producer.flush(deadlineMilliseconds: 5_000))
 
@@ -253,6 +313,14 @@ import TokenWire
         )
         let notes = try #require(object["notes"] as? [String])
         #expect(notes.allSatisfy { $0.contains("embedded broker") } && notes.count == 2)
+        let forgotten = try TollwayProcess.run(
+            ["token", "trace", "t-1", "-o", "json"],
+            environment: environment
+        )
+        #expect(forgotten.exitCode == 0, "\(forgotten.talk)\(forgotten.output)")
+        let standing = try #require(try forgotten.object()["now"] as? [String])
+        let sentence = "by the ledger, NO_LINE_ITEM was accepted"
+        #expect(standing.count == 1 && standing.first?.hasPrefix(sentence) == true, "\(standing)")
         let none = try TollwayProcess.run(["token", "trace", "nobody"], environment: environment)
         #expect(none.exitCode == 3)
     }

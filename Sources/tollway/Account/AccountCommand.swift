@@ -29,15 +29,17 @@ enum AccountCommand {
             of a sale that asks for what is so already counts as a repeat. App 0 is what names no
             app.
             Kafka keeps token topics for 7 days: what came in before cannot be counted any more,
-            and a sentence says since when it can. The table of a month does not need them: it
-            comes from report's state (400 days) and the ledger. active: tokens whose period
-            touches the month, or that were made in it; reported: with an accepted report for it,
-            which is a month's own (however late), one accepted in it, or a token's first within
-            15 days after the month it was made in; owed: active, not reported, and a report for
-            it is still to come: a token that Apple has LINE_ITEM or DUPLICATE_TOKEN of owes none.
-            Apple wants it 15 days after the month. Of production alone, as the sandbox has no
-            deadline.
-            Reads every token topic once and the states: ten million tokens take some minutes, and
+            and a sentence says since when it can, in JSON an object of "window". closes says that
+            nothing that was counted contradicts, also where nothing could be. The table of a
+            month does not need them: it comes from report's state (400 days) and the ledger.
+            active: tokens whose period touches the month, or that were made in it; reported: with
+            an accepted report for it, which is a month's own (however late), one accepted in it,
+            or a token's first within 15 days after the month it was made in; owed: active, not
+            reported, and a report for it is still to come: a token that Apple has LINE_ITEM or
+            DUPLICATE_TOKEN of owes none. Apple wants it 15 days after the month. Of production
+            alone, as the sandbox has no deadline.
+            Reads every token topic once and the states, and the whole ledger of sales where one is
+            missing that may repeat an older one: ten million tokens take some minutes, and
             memory is 40 bytes for each token of one partition, 100 to 200 for each of its accounts
             (half as much again while they grow), and some 50 for each sale of it.
             Exit 1 if an account does not close, 3 without a topic or where nothing of an app of
@@ -57,6 +59,14 @@ enum AccountCommand {
             try invocation.instant("--until", now: now) ?? month?.adding(1).start ?? now,
             now
         )
+        guard since.map({ $0 < until }) ?? true else {
+            throw .usage(
+                "bad_value",
+                month == nil
+                    ? "--since must be before --until, and before now"
+                    : "the month of --month has not begun"
+            )
+        }
         let configuration = try KafkaQuestion.configuration()
         let selection = try LedgerSelection(invocation, configuration)
         try requireTopics(configuration)
@@ -115,7 +125,7 @@ enum AccountCommand {
             now: now,
             configuration
         )
-        var months = month.map { MonthCount($0, configuration) }
+        var months = month.map { MonthCount($0, configuration, now: now) }
         var tokenCount = TokenCount(configuration, tokens, positions, ends)
         try tokenCount.run(months: &months)
         var salesCount = SalesCount(

@@ -11,6 +11,7 @@ struct AccountPage {
     /// Empty: all.
     var apps: Set<Int64> = []
 
+    /// Nothing that could be counted contradicts; also where nothing could be.
     var closes: Bool {
         shown(tokens).allSatisfy { $0.1.closes } && shown(sales).allSatisfy { $0.1.closes }
     }
@@ -43,7 +44,7 @@ struct AccountPage {
 
     private var table: String {
         var text = "tokens that came in \(Self.span(tokenWindow))\n"
-        text += note(tokenWindow)
+        text += note(tokenWindow.shortened)
         text += tokenTable
         for (app, line) in shown(tokens) {
             for (stage, count) in line.differences {
@@ -54,9 +55,10 @@ struct AccountPage {
                 text += "app \(app): \(what)\n"
             }
         }
-        if !sales.isEmpty {
+        // Sales that cannot be counted must not look like no sales.
+        if !sales.isEmpty || salesWindow.shortened != nil {
             text += "\nsales that came in \(Self.span(salesWindow))\n"
-            text += note(salesWindow)
+            text += note(salesWindow.shortened)
             text += salesTable
             for (app, line) in shown(sales) {
                 for (_, count) in line.differences {
@@ -75,8 +77,8 @@ struct AccountPage {
         return text
     }
 
-    private func note(_ window: AccountWindow) -> String {
-        window.shortened.map { PlainText.printable($0, characterCountMax: 300) + "\n" } ?? ""
+    private func note(_ sentence: String?) -> String {
+        sentence.map { PlainText.printable($0, characterCountMax: 300) + "\n" } ?? ""
     }
 
     private static func span(_ window: AccountWindow) -> String {
@@ -118,13 +120,14 @@ struct AccountPage {
                 line.closes ? "closes" : "DIFFERS",
             ]
         }
-        return table.text
+        return table.rows.isEmpty ? "none\n" : table.text
     }
 
     private func monthTable(_ months: MonthCount) -> String {
         var text =
             "tokens of \(MonthText.of(months.month)) (UTC), due at Apple"
             + " \(Self.time(months.deadline))\n"
+        text += note(months.cannotKnow)
         var table = TextTable(
             columns: ["APP", "ACTIVE", "REPORTED", "WITH SALES", "OWED", "REFUSED", "LATE REPORTS"]
                 .map { TextTable.Column(title: $0, isNumber: true) }
@@ -154,7 +157,24 @@ struct AccountPage {
         shown(tokens).map { tokenObject($0, $1) } + shown(sales).map { salesObject($0, $1) }
             + (months.map { months in
                 shown(months.lines).map { monthObject($0, $1, months) }
-            } ?? [])
+            } ?? []) + windowObjects
+    }
+
+    /// What cannot be known of each span, also where no line says it.
+    private var windowObjects: [String] {
+        [("tokens", tokenWindow), ("sales", salesWindow)].filter { $1.shortened != nil }.map {
+            JSONLines.object(Fact.text("of", "window") + Fact.text("what", $0) + Self.window($1))
+        } + [months].compactMap(\.self).filter { $0.cannotKnow != nil }.map(monthWindow)
+    }
+
+    private func monthWindow(_ months: MonthCount) -> String {
+        JSONLines.object(
+            Fact.text("of", "window") + Fact.text("what", "month")
+                + Fact.text("month", MonthText.of(months.month))
+                + Fact.number("from", months.month.start.milliseconds)
+                + Fact.number("to", months.month.adding(1).start.milliseconds)
+                + Fact.text("cannotKnow", months.cannotKnow)
+        )
     }
 
     private func tokenObject(_ app: Int64, _ line: AccountLine) -> String {
@@ -209,6 +229,7 @@ struct AccountPage {
                 + Fact.number("owed", Int64(line.owed))
                 + Fact.number("refused", Int64(line.refused))
                 + Fact.number("lateReports", Int64(line.late))
+                + Fact.text("cannotKnow", months.cannotKnow)
         )
     }
 

@@ -12,6 +12,8 @@ internal import TokenWire
 struct HeldSales {
     /// Offsets in `purchases.received` of the partition.
     private(set) var offsets: Set<Int64> = []
+    /// Items whose buy or refund waits, wherever it came in: its record may be gone already.
+    private var waiting: Set<UInt64> = []
 
     private struct Event {
         var item: UInt64
@@ -87,11 +89,17 @@ struct HeldSales {
 
     mutating func finish() {
         offsets = Set(pending.values.compactMap(\.offset))
+        waiting = Set(pending.keys)
         for event in events.values where event.number > 0 || pending.keys.contains(event.item) {
             offsets.insert(event.offset)
         }
         events = [:]
         pending = [:]
+    }
+
+    /// Whether a buy or a refund of this name waits, so that the same again is a repeat.
+    func isWaiting(_ name: String, of purchaseKey: String, _ lane: Lane) -> Bool {
+        waiting.contains(TextDigest.of(TracedBookKey.itemTail(name, of: purchaseKey, lane).span))
     }
 
     /// Nil where its buy or refund is settled, or not known.

@@ -1,5 +1,6 @@
 internal import Kafka
 internal import StageRuntime
+internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
 
@@ -21,9 +22,18 @@ struct MonthCount {
     /// Active tokens of the sandbox: in no line.
     private(set) var sandboxCount = 0
 
-    init(_ month: CalendarMonth, _ configuration: Configuration) {
+    /// Why some of its tokens are not counted; nil where all are.
+    let cannotKnow: String?
+
+    init(_ month: CalendarMonth, _ configuration: Configuration, now: Timestamp) {
         self.month = month
         self.configuration = configuration
+        let remembered = now + -ReportPolicy.memory
+        cannotKnow =
+            month.start < remembered
+            ? "tokens that ended before \(WallClock.rfc3339(milliseconds: remembered.milliseconds))"
+                + " cannot be counted: report has forgotten them; the ledger has their reports"
+            : nil
     }
 
     /// Until when Apple wants the month's reports.

@@ -41,8 +41,17 @@ struct SalesCount {
         }
     }
 
-    /// Those of which nothing was found at first: a dead letter may have been written since.
-    private var missing: [(position: RecordPlace, writtenAt: Int64, app: Int64)] = []
+    private struct Missing {
+        var position: RecordPlace
+        var writtenAt: Int64
+        var app: Int64
+        /// Nil where no sale can be read.
+        var sale: SettledSales.Sale?
+    }
+
+    /// Those of which nothing was found at first: a dead letter may have been written since, and
+    /// what one repeats may have left the topic.
+    private var missing: [Missing] = []
 
     init(
         _ configuration: Configuration,
@@ -85,11 +94,20 @@ struct SalesCount {
             return
         }
         let newer = try self.deadLetters()
-        for (position, writtenAt, app) in missing {
-            if newer.contains(position, writtenAt: writtenAt) {
-                lines[app, default: SalesLine()].deadLetters += 1
+        var open: [Missing] = []
+        for missing in missing {
+            if newer.contains(missing.position, writtenAt: missing.writtenAt) {
+                lines[missing.app, default: SalesLine()].deadLetters += 1
             } else {
-                lines[app, default: SalesLine()].lost += 1
+                open.append(missing)
+            }
+        }
+        let settled = try SettledSales(of: open.compactMap(\.sale), configuration)
+        for missing in open {
+            if let sale = missing.sale, settled.isRepeat(sale) {
+                lines[missing.app, default: SalesLine()].repeats += 1
+            } else {
+                lines[missing.app, default: SalesLine()].lost += 1
             }
         }
     }
@@ -232,15 +250,42 @@ struct SalesCount {
                 line.notOwed += isReported ? 0 : 1
             } else if book.positions.isUnread(.purchasesReceived, record) {
                 line.onTheWay += 1
-            } else if !isFirst || event?.kind.isChange == true {
+            } else if !isFirst
+                || event.map({ $0.kind.isChange || Self.isWaiting($0, of: apps(app), held) })
+                    == true
+            {
                 line.repeats += 1
             } else {
-                book.missing.append((position, record.timestampMilliseconds, app))
+                book.missing.append(
+                    Missing(
+                        position: position,
+                        writtenAt: record.timestampMilliseconds,
+                        app: app,
+                        sale: event.map {
+                            SettledSales.Sale($0, app: app, receivedAt, record.partition)
+                        }
+                    )
+                )
             }
             book.lines[app] = line
         }
         self = book
         told = left
+    }
+
+    /// Whether the same sale came in before and waits, for a rate perhaps.
+    private static func isWaiting(
+        _ event: PurchaseEvent,
+        of apps: [Int64],
+        _ held: HeldSales
+    ) -> Bool {
+        apps.contains { app in
+            held.isWaiting(
+                event.lineItemID,
+                of: event.purchaseKey ?? "",
+                Lane(appAppleID: app, environment: event.environment)
+            )
+        }
     }
 
     /// Takes one event from what the ledger says.

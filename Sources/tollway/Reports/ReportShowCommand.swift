@@ -23,10 +23,11 @@ enum ReportShowCommand {
             its deadline and by how much it missed it, and every request that was sent. The ledger
             is ordered by token: with --token one partition is read, and what report still owes is
             shown as well. With --ask-apple Apple is asked first, since it names the token, and
-            each field that it holds otherwise is named. Without either the whole ledger is read:
-            ten million records take a minute or two. Exit 1 if Apple holds something else or
-            nothing although the ledger says so, or does not say, 3 if the identifier is unknown, 6 without Kafka,
-            7 without Apple, 75 if a transaction in the ledger does not end.
+            each field that it holds otherwise is named, also against a report that was rejected.
+            Without either the whole ledger is read: ten million records take a minute or two.
+            Exit 1 if Apple holds something else, nothing although the ledger says so, or a report
+            that the ledger has not, or does not say; 3 if the identifier is unknown, 6 without
+            Kafka, 7 without Apple, 75 if a transaction in the ledger does not end.
             """,
         run: run
     )

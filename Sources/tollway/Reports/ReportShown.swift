@@ -18,12 +18,18 @@ struct ReportShown {
     /// What the ledger says that Apple has.
     private var accepted: AppleReports.Claim? { claims.last { $0.outcome.outcome != .rejected } }
 
+    /// What Apple's report is compared with; one that was rejected, where Apple holds another under its
+    /// identifier.
+    private var compared: AppleReports.Claim? {
+        accepted ?? claims.last { apple?.report != nil && $0.lane == apple?.lane }
+    }
+
     /// How Apple's report compares with ours; nil where there is nothing to compare.
     private var verdict: AppleReports.Verdict? {
-        guard let apple, let accepted else {
+        guard let apple, let compared else {
             return nil
         }
-        let lane = accepted.lane
+        let lane = compared.lane
         guard let answer = apple.answers[lane] else {
             return .unclear(
                 apple.troubles[lane]?.message
@@ -31,12 +37,13 @@ struct ReportShown {
                     + " \(Setting.appsFile.fullName), or not the app of --app"
             )
         }
-        return AppleReports.verdict(answer, on: accepted)
+        return AppleReports.verdict(answer, on: compared)
     }
 
     var isRight: Bool {
         switch verdict {
-        case nil, .equal, .heldUnproven: true
+        case nil: apple.map { $0.report == nil && $0.unclear.isEmpty } ?? true
+        case .equal, .heldUnproven: true
         case .differs, .notHeld, .unclear: false
         }
     }

@@ -30,6 +30,8 @@ struct TraceSearch {
     private(set) var accountAt: Int64?
     /// The newest word of dedupe about it.
     private(set) var distinct: TokenDistinct?
+    /// The newest report of the ledger that Apple accepted or, where it accepted none, the newest one.
+    private(set) var outcome: ReportOutcome?
     /// In the order in which they failed.
     var deadLetters: [TraceDeadLetter] { trail.deadLetters }
     var readCount: Int { topics.readCount }
@@ -74,7 +76,8 @@ struct TraceSearch {
             id: id,
             account: account,
             deadLetters: deadLetters,
-            now: Timestamp(milliseconds: WallClock.nowMilliseconds())
+            now: Timestamp(milliseconds: WallClock.nowMilliseconds()),
+            outcome: outcome
         ).lines
     }
 
@@ -249,6 +252,9 @@ struct TraceSearch {
             do throws(WireFault) {
                 let outcome = try ReportOutcome(reading: found.value.span)
                 events += TraceAnswers.events(of: outcome, found)
+                if outcome.outcome != .rejected || self.outcome?.outcome ?? .rejected == .rejected {
+                    self.outcome = outcome
+                }
             } catch {
                 events.append(unreadable(found, "report"))
             }

@@ -7,6 +7,10 @@ struct TraceStanding {
     let account: TokenAccount?
     let deadLetters: [TraceDeadLetter]
     let now: Timestamp
+    /// The newest report of the ledger that Apple accepted or, where it accepted none, the newest one.
+    ///
+    /// An outcome is written with its account: where that is not there, report has forgotten it.
+    var outcome: ReportOutcome?
 
     var lines: [String] {
         let open = deadLetters.filter { $0.settled == nil }.map(line)
@@ -40,6 +44,12 @@ struct TraceStanding {
     /// Report has no account of it, and no dead letter is open.
     private var unknown: String {
         let last = deadLetters.max { ($0.settled?.at ?? 0) < ($1.settled?.at ?? 0) }
+        if let outcome, outcome.outcome != .rejected {
+            return ended(outcome, "accepted")
+        }
+        if let outcome, (last?.settled?.at ?? 0) <= outcome.settledAt.milliseconds {
+            return ended(outcome, "rejected")
+        }
         guard let last, let settled = last.settled else {
             return "on its way; report knows nothing of it yet"
         }
@@ -50,6 +60,11 @@ struct TraceStanding {
         case .replayed: how + " and is on its way; report knows nothing of it yet"
         case .discarded: how + ": nothing will be reported for it"
         }
+    }
+
+    private func ended(_ outcome: ReportOutcome, _ how: String) -> String {
+        "by the ledger, \(outcome.status.rawValue) was \(how) at"
+            + " \(Self.time(outcome.settledAt.milliseconds)); report has forgotten the token"
     }
 
     private func underWay(_ account: TokenAccount) -> [String] {

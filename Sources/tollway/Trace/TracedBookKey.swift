@@ -35,4 +35,15 @@ struct TracedBookKey: Equatable {
         )
         name = String(decoding: key[nameStart..<nameEnd], as: UTF8.self)
     }
+
+    /// The key of a line item without the letter for its kind.
+    static func itemTail(_ name: String, of purchaseKey: String, _ lane: Lane) -> [UInt8] {
+        let count = purchaseKey.utf8.count
+        var tail = [UInt8(truncatingIfNeeded: count >> 8), UInt8(truncatingIfNeeded: count)]
+        tail.append(contentsOf: purchaseKey.utf8)
+        tail.append(lane.environment == .sandbox ? 1 : 0)
+        BigEndian.append(lane.appAppleID, to: &tail)
+        tail.append(contentsOf: name.utf8)
+        return tail
+    }
 }

@@ -220,7 +220,10 @@ private struct AccountWorld {
         )
     }
 
-    func told(_ outcomes: [(id: String, outcome: PurchaseOutcome.Outcome)]) throws {
+    func told(
+        _ outcomes: [(id: String, outcome: PurchaseOutcome.Outcome)],
+        receivedAt: Timestamp? = nil
+    ) throws {
         try write(
             .purchasesOutcomes,
             outcomes.map { id, outcome in
@@ -234,7 +237,7 @@ private struct AccountWorld {
                     reason: "accepted",
                     errors: [],
                     item: nil,
-                    receivedAt: now,
+                    receivedAt: receivedAt ?? now,
                     settledAt: now,
                     lane: Lane(appAppleID: 1, environment: .production)
                 )
@@ -271,6 +274,35 @@ private struct AccountWorld {
             )
         }
         try producer.produce(outputs, tags: [0, 1])
+        try #require(producer.flush(deadlineMilliseconds: 20_000))
+    }
+
+    /// The worker's state of a sale that waits, and whose record is gone.
+    func waiting(_ id: String) throws {
+        let key = BookKey.item(
+            id,
+            of: PurchaseKey("whose"),
+            Lane(appAppleID: 1, environment: .production)
+        )
+        var item = BookedItem(touchedAt: now)
+        item.standing = .pending
+        item.event = BookedEvent(value: Array("{}".utf8), offset: 1_000, receivedAt: now)
+        let name = Topic.purchasesState.name(prefix: world.prefix)
+        let producer = try KafkaProducer(settings: world.settings, targets: [name])
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        var outputs = OutputBatch()
+        let keyRange = outputs.place(key.bytes)
+        let start = outputs.arena.count
+        item.write(to: &outputs.arena)
+        outputs.outputs.append(
+            OutputBatch.Output(
+                topic: 0,
+                partition: TopicReader.partition(ofKey: Array("whose".utf8), partitionCount: 2),
+                key: keyRange,
+                value: outputs.placed(from: start)
+            )
+        )
+        try producer.produce(outputs, tags: [0])
         try #require(producer.flush(deadlineMilliseconds: 20_000))
     }
 
@@ -423,6 +455,25 @@ struct `tollway account` {
         try world.sales(["new"])
         let moving = try lines(try account(world))["sales 1"]
         #expect(moving?["onTheWay"] as? Int == 1)
+    }
+
+    /// Who sends all sales of a month again sends repeats of what the topic has lost long ago.
+    @Test func `takes a sale for a repeat whose first left the topic`() throws {
+        let world = try AccountWorld()
+        try world.received(["a"])
+        try world.sales(["old", "waiting", "refused", "lost"])
+        let before = world.now + -.days(20)
+        try world.told([("old", .reported), ("refused", .notOwed)], receivedAt: before)
+        try world.told([("refused", .rejected)], receivedAt: before)
+        try world.told([("lost", .reported)], receivedAt: world.now + .hours(1))
+        try world.waiting("waiting")
+        try world.commitAll()
+        let run = try account(world, "--since", "1d")
+        let line = try #require(try lines(run)["sales 1"])
+        #expect([line["received"], line["repeats"]].map { $0 as? Int } == [4, 2], "\(run.output)")
+        let differences = line["differences"] as? [[String: Any]]
+        #expect(differences?.compactMap { $0["count"] as? Int } == [2], "\(run.output)")
+        #expect(run.exitCode == 1)
     }
 
     @Test func `wants topics`() throws {

@@ -59,7 +59,7 @@ import TokenDomain
             environment: ["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "localhost:1"],
             program: .tollway
         )
-        var count = MonthCount(month, configuration)
+        var count = MonthCount(month, configuration, now: Self.day(62))
         count.take(
             ReportAccounts.token(account),
             MonthCount.Marks(isReported: isReported, hasSales: false)

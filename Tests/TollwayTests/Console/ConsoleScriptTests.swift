@@ -254,7 +254,60 @@ struct `The console's script` {
         #expect(text.contains("as of 5 min ago"), "\(text)")
     }
 
+    @Test(arguments: [
+        ("tokens", 3, "3 came into decode and did not come out"),
+        ("tokens", -2, "2 came out of decode that never came in"),
+        ("sales", 3, "3 read and found in no ledger, state or dead letter"),
+        ("sales", -2, "2 in the ledger never came in"),
+    ])
+    func `says which side of an account has more, as the command does`(
+        of: String,
+        count: Int,
+        sentence: String
+    ) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ closes: false, accounts: [{ of: '\(of)', appAppleId: 1,
+              accepted: 9, received: 9, repeats: 0, reported: 9, notOwed: 0, deadLetters: 0,
+              held: 0, onTheWay: 0, closes: false, from: 1, to: 2,
+              differences: [{ stage: 'decode', count: \(count) }] }] });
+            await page.go('/account');
+            return { text: page.main.textContent };
+            """
+        )
+        let text = try #require(seen["text"] as? String)
+        #expect(text.contains(sentence), "\(text)")
+    }
+
     // MARK: - What is not known
+
+    @Test(arguments: [
+        ("", "good", "Every account closes."), ("from: 1, to: 2", "good", "Every account closes."),
+        ("from: 2, to: 2", "warning", "Nothing that could be counted contradicts."),
+    ])
+    func `calls no account good of which nothing could be counted`(
+        window: String,
+        kind: String,
+        sentence: String
+    ) throws {
+        let windows =
+            window.isEmpty ? "" : "{ of: 'window', what: 'sales', \(window), cannotKnow: 'gone' }"
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ closes: true, accounts: [\(windows)] });
+            await page.go('/account');
+            const kinds = ['good', 'warning', 'error'];
+            return { text: page.main.textContent,
+              kinds: kinds.filter(kind => page.main.find('class', kind)) };
+            """
+        )
+        let text = try #require(seen["text"] as? String)
+        #expect(text.contains(sentence), "\(text)")
+        #expect(text.contains("sales: gone") == !window.isEmpty, "\(text)")
+        #expect(seen["kinds"] as? [String] == [kind])
+    }
 
     @Test(arguments: [
         "page.snap.troubles = ['Kafka: a request took too long']", "",

@@ -13,6 +13,10 @@ import TokenWire
         // What could steer a terminal; é begins with the byte of the last of them.
         ("\u{1b}[31mx\u{7f}\0", "\u{fffd}[31mx\u{fffd}\u{fffd}"), ("\u{9b}2J", "\u{fffd}2J"),
         ("\u{1b}=1", "\u{fffd}=1"), ("©\t", "\"©\t\""),
+        // The separator may be another one where it is opened.
+        ("x;=1+1;y", "x;'=1+1;y"), ("a\n=1", "\"a\n'=1\""), ("a\r\n@x", "\"a\r\n'@x\""),
+        ("a\t+1", "\"a\t'+1\""), ("a; -1", "a; '-1"), ("a;\"=1\"", "\"a;\"\"'=1\"\"\""),
+        ("é;=1", "é;'=1"), ("a;b=1", "a;b=1"), ("=1;=2", "'=1;'=2"), ("a;;-", "a;;'-"),
     ])
     func `is quoted where it must be, and is no formula`(text: String, cell: String) {
         #expect(CSVText.cell(text) == cell)

@@ -1,3 +1,4 @@
+import AppStoreAPI
 import Testing
 import TokenDomain
 
@@ -60,13 +61,53 @@ import TokenDomain
         }
     }
 
+    /// What the runbook of an identifier conflict asks for.
+    @Test func `is compared with one that was rejected, where Apple holds it`() {
+        let claim = AppleReports.Claim(
+            outcome: LedgerMaker.outcome(1, outcome: .rejected),
+            position: "t/0/0"
+        )
+        let body =
+            #"{"report":{"requestIdentifier":"\#(LedgerMaker.identifier(1))","#
+            + #""externalPurchaseId":"t-1","status":"STATUS"}}"#
+        let other = Lane(appAppleID: 2, environment: .production)
+        let rows: [(lane: Lane, status: String, sentence: String, isRight: Bool)] = [
+            (Self.lane, "UNRECOGNIZED_TOKEN", "holds it otherwise:", false),
+            (Self.lane, "NO_LINE_ITEM", "holds this very report", true),
+            (other, "NO_LINE_ITEM", "holds a report under it that the ledger has not", false),
+        ]
+        for row in rows {
+            let answer = answer(200, body.replacing("STATUS", with: row.status))
+            var page = ReportShown(
+                identifier: LedgerMaker.identifier(1),
+                apple: AppleHolding(
+                    report: AppleBody(answer.body).report,
+                    lane: row.lane,
+                    answers: [Self.lane: notFound, other: notFound].merging([row.lane: answer]) {
+                        $1
+                    }
+                )
+            )
+            page.claims = [claim]
+            #expect(page.text.contains("Apple     " + row.sentence), "\(page.text)")
+            #expect(page.json.contains(#""isHeld":true"#), "\(page.json)")
+            #expect(page.isRight == row.isRight)
+            page.claims = []
+            #expect(!page.isRight, "the ledger has no such report")
+        }
+        // As it should be: Apple refused it.
+        var page = page([Self.lane: notFound], isInLedger: false)
+        page.claims = [claim]
+        #expect(page.text.contains("holds nothing under it") && page.isRight)
+    }
+
     @Test func `is unknown to Apple as far as all answered`() {
         let sandbox = Lane(appAppleID: 1, environment: .sandbox)
         let all = page([Self.lane: notFound, sandbox: notFound], isInLedger: false)
         #expect(all.text.hasSuffix("Apple     holds nothing under it\n"))
-        #expect(all.json.contains(#""isHeld":false"#))
+        #expect(all.json.contains(#""isHeld":false"#) && all.isRight)
         let some = page([Self.lane: notFound, sandbox: answer(404)], isInLedger: false)
         #expect(some.text.contains("as far as is known\n          app 1 (sandbox): HTTP 404"))
-        #expect(some.json.contains(#""isHeld":null"#))
+        #expect(some.json.contains(#""isHeld":null"#) && !some.isRight)
     }
 }

@@ -6,6 +6,15 @@ extension ConsoleScript {
           return parts.map(([name, value], index) => [index ? ' + ' : '', name, ' ',
             el('b', null, number(value))]);
         }
+        // As the command says it: below zero is what never came in.
+        function difference(of, one) {
+          if (of === 'sales') {
+            return one.count < 0 ? ' in the ledger never came in'
+              : ' read and found in no ledger, state or dead letter';
+          }
+          return one.count < 0 ? ' came out of ' + one.stage + ' that never came in'
+            : ' came into ' + one.stage + ' and did not come out';
+        }
         function equation(line) {
           const isTokens = line.of === 'tokens';
           const left = isTokens ? [['accepted', line.accepted]] : [['received', line.received]];
@@ -24,11 +33,19 @@ extension ConsoleScript {
             el('p', null, sum(left), ' = ', sum(right)),
             !line.closes && missing !== 0 && el('p', { class: 'bad' }, number(Math.abs(missing))
               + (missing > 0 ? ' are missing on the right' : ' are too many on the right')),
-            (line.differences || []).map(one => el('p', { class: 'bad' }, one.stage + ': '
-              + number(Math.abs(one.count)) + (one.count < 0 ? ' too few' : ' too many'))),
+            (line.differences || []).map(one => el('p', { class: 'bad' },
+              number(Math.abs(one.count)) + difference(line.of, one))),
             el('p', { class: 'dim' }, line.from > 0 ? 'from ' + instant(line.from)
               : 'from the beginning', ' to ', instant(line.to)),
             line.cannotKnow && el('p', { class: 'warn' }, line.cannotKnow));
+        }
+        // A span of which nothing can be counted is no good news.
+        function verdict(closes, windows) {
+          const isCounted = windows.every(line => line.from < line.to);
+          return el('ul', { class: 'advice' }, el('li', { class: !closes ? 'error'
+            : isCounted ? 'good' : 'warning' }, el('b', null, !closes ? 'An account does not close.'
+              : isCounted ? 'Every account closes.' : 'Nothing that could be counted contradicts.'),
+            !closes && [el('br'), 'What to do is in RUNBOOK.md, “Does the account close?”.']));
         }
         function monthTable(lines) {
           return table([{ title: 'App' }, { title: 'Month' }, { title: 'Active', n: true },
@@ -56,10 +73,9 @@ extension ConsoleScript {
                 'data-name': name }, 'Export')),
             asOf(name, entry),
             loading(entry, 'every token and every sale'),
-            entry.data && el('ul', { class: 'advice' }, el('li', { class: entry.data.closes
-              ? 'good' : 'error' }, el('b', null, entry.data.closes ? 'Every account closes.'
-              : 'An account does not close.'), !entry.data.closes && [el('br'),
-              'What to do is in RUNBOOK.md, “Does the account close?”.'])),
+            entry.data && verdict(entry.data.closes, of('window')),
+            of('window').filter(line => !of(line.what).length).map(line =>
+              el('p', { class: 'warn' }, line.what + ': ' + line.cannotKnow)),
             of('tokens').length > 0 && [el('h2', null, 'Tokens'),
               el('div', { class: 'cards' }, of('tokens').map(equation))],
             of('sales').length > 0 && [el('h2', null, 'Sales'),

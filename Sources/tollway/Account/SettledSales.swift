@@ -1,0 +1,103 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+internal import TokenWire
+
+/// When the first of some buys and refunds was received that the ledger says is settled.
+///
+/// Its record may have left the topic: who sends such a sale again sends a repeat, of which `purchases`
+/// writes nothing.
+struct SettledSales {
+    /// A buy or a refund that came in.
+    struct Sale {
+        /// Of its name, type, environment and app, and of its partition, which is the ledger's too.
+        fileprivate let digest: UInt64
+        fileprivate let receivedAt: Timestamp
+
+        /// App 0 is one that cannot be told: then a sale of that name of any app counts.
+        init(_ event: PurchaseEvent, app: Int64, _ receivedAt: Timestamp, _ partition: Int32) {
+            digest = SettledSales.digest(
+                event.lineItemID,
+                event.kind,
+                Lane(appAppleID: app, environment: event.environment),
+                partition
+            )
+            self.receivedAt = receivedAt
+        }
+    }
+
+    private var firstTimes: [UInt64: Timestamp] = [:]
+
+    /// Reads the whole ledger, where there is something to look for.
+    init(of sales: [Sale], _ configuration: Configuration) throws(CommandFailure) {
+        let wanted = Set(sales.map(\.digest))
+        guard !wanted.isEmpty else {
+            return
+        }
+        var found = self
+        try AccountScan.run(
+            .purchasesOutcomes,
+            nil,
+            "sales of the whole ledger",
+            configuration
+        ) { record, batch in
+            guard !record.value.isAbsent else {
+                return
+            }
+            do throws(WireFault) {
+                let value = batch.arena.span.extracting(record.value.indices)
+                found.take(try PurchaseOutcome(reading: value), record.partition, wanted)
+            } catch {
+                // Counted by ledger export.
+                return
+            }
+        }
+        self = found
+    }
+
+    /// Whether the same was received before it, and is settled.
+    func isRepeat(_ sale: Sale) -> Bool {
+        firstTimes[sale.digest].map { $0 < sale.receivedAt } ?? false
+    }
+
+    private mutating func take(
+        _ outcome: PurchaseOutcome,
+        _ partition: Int32,
+        _ wanted: Set<UInt64>
+    ) {
+        guard !outcome.type.isChange else {
+            return
+        }
+        let lane = outcome.lane ?? Lane(appAppleID: 0, environment: .production)
+        for app in Set([lane.appAppleID, 0]) {
+            let digest = Self.digest(
+                outcome.lineItemID,
+                outcome.type,
+                Lane(appAppleID: app, environment: lane.environment),
+                partition
+            )
+            guard wanted.contains(digest) else {
+                continue
+            }
+            let firstTime = firstTimes[digest]
+            if outcome.outcome != .rejected {
+                firstTimes[digest] = min(firstTime ?? outcome.receivedAt, outcome.receivedAt)
+            } else if firstTime == outcome.receivedAt {
+                // It was not owed, and was refused after all: the same again is a new sale.
+                firstTimes[digest] = nil
+            }
+        }
+    }
+
+    private static func digest(
+        _ lineItemID: String,
+        _ kind: PurchaseEvent.Kind,
+        _ lane: Lane,
+        _ partition: Int32
+    ) -> UInt64 {
+        TextDigest.of(
+            "\(partition)/\(kind.rawValue)/\(lane.appAppleID)/\(lane.environment.rawValue)/"
+                + lineItemID
+        )
+    }
+}
