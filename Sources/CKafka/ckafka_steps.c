@@ -8,6 +8,7 @@ enum {
     RECORD_OVERHEAD = 128, /* batch and record heads, at the most */
     INIT_TURN_MS = 5000,
     FLUSH_TURN_MS = 50,
+    STOPPED_FLUSH_MS = 1000, /* for the records of a transaction whose worker closes */
     FIRST_REPORT_MS = 2000,
     DOUBTFUL_MS = 5000,
     ABORT_TURN_MS = 200,
@@ -207,6 +208,7 @@ int32_t ckafka_transaction_produce(ckafka_transaction *t, const ckafka_output *o
 int32_t ckafka_transaction_flush(ckafka_transaction *t, int wait_ms)
 {
     int64_t until = ck_now_ms() + wait_ms;
+    int64_t stopped_until = 0;
     for (;;) {
         bool is_empty = rd_kafka_flush(t->rk, FLUSH_TURN_MS) == RD_KAFKA_RESP_ERR_NO_ERROR;
         size_t target;
@@ -218,8 +220,10 @@ int32_t ckafka_transaction_flush(ckafka_transaction *t, int wait_ms)
         rd_kafka_poll(t->rk, 0);
         if (rd_kafka_fatal_error(t->rk, NULL, 0))
             return judge_record(t, RD_KAFKA_RESP_ERR__FATAL, 0);
-        /* The group waits for who closes, who waits for no record then. */
-        if (ck_now_ms() > until || atomic_load(&t->is_stopped))
+        /* The group waits for who closes; where Kafka is well, the transaction ends all the same. */
+        if (!stopped_until && atomic_load(&t->is_stopped))
+            stopped_until = ck_now_ms() + STOPPED_FLUSH_MS;
+        if (ck_now_ms() > until || (stopped_until && ck_now_ms() > stopped_until))
             return give_up_storing(t);
     }
 }

@@ -33,9 +33,10 @@ package struct ReportPolicy: Sendable {
     /// How long a duplicate is put off at a time, where its primary may not have been sent: each time
     /// writes its account.
     package static let putOff = Milliseconds.hours(1)
-    /// Likewise, with less than ``nearDeadline`` to its deadline.
+    /// Likewise, with less than ``nearDeadline`` to its deadline, or ``soonAfterDeadline`` behind it.
     package static let putOffNear = Milliseconds.minutes(10)
     package static let nearDeadline = Milliseconds.hours(2)
+    package static let soonAfterDeadline = Milliseconds.hours(24)
     /// A token with expiry is due this long after it at the latest.
     package static let deadlineAfterExpiry = Milliseconds.days(1)
     /// A month's report is due this long after the month: Apple's help page, second hand.

@@ -41,7 +41,13 @@ extension TokenAccount {
     ///
     /// What waits in line goes first. Where its record was not read yet, nothing follows: the
     /// account is due again at once.
-    package mutating func advance(now: Timestamp, policy: ReportPolicy) -> [ReportEffect] {
+    /// Unless `mayTellDuplicate`, a duplicate's report that is due is put off: its primary may not have
+    /// been heard.
+    package mutating func advance(
+        now: Timestamp,
+        mayTellDuplicate: Bool = true,
+        policy: ReportPolicy
+    ) -> [ReportEffect] {
         var effects: [ReportEffect] = []
         if let nextAttemptAt = current?.nextAttemptAt, nextAttemptAt <= now {
             current?.nextAttemptAt = nil
@@ -52,6 +58,10 @@ extension TokenAccount {
         guard !isBusy, let debt, debt.dueAt <= now else {
             return effects
         }
+        guard mayTellDuplicate || duplicateDue(by: now) == nil else {
+            putOffDuplicate(now: now, policy: policy)
+            return effects
+        }
         self.debt = nil
         if let status = NextStatus.owed(lastAccepted: lastAccepted, event: dueEvent) {
             plan(status, for: debt, policy: policy)
@@ -59,9 +69,10 @@ extension TokenAccount {
         return effects
     }
 
-    /// Since when DUPLICATE_TOKEN is due, where it is what ``advance(now:policy:)`` would plan next.
+    /// Since when DUPLICATE_TOKEN is due, where it is what is planned next.
     package func duplicateDue(by now: Timestamp) -> Timestamp? {
-        guard !isBusy, lastAccepted == nil, dueEvent == .duplicateDue, let debt, debt.dueAt <= now
+        guard current == nil, lastAccepted == nil, dueEvent == .duplicateDue, let debt,
+            debt.dueAt <= now
         else {
             return nil
         }
@@ -73,13 +84,16 @@ extension TokenAccount {
         latestDue(policy).map { $0 <= now } ?? false
     }
 
-    /// Puts a duplicate's report off for an hour; for minutes where the deadline would else be missed.
-    package mutating func putOffDuplicate(now: Timestamp, policy: ReportPolicy) {
+    /// Puts a duplicate's report off for an hour; for minutes near its deadline and for a day after.
+    private mutating func putOffDuplicate(now: Timestamp, policy: ReportPolicy) {
         let deadline = policy.deadline(
             creation: tokenCreationDate,
             expiration: tokenExpirationDate
         )
-        let isNear = deadline.map { now < $0 && $0 < now + ReportPolicy.nearDeadline } ?? false
+        let isNear =
+            deadline.map {
+                now + -ReportPolicy.soonAfterDeadline < $0 && $0 < now + ReportPolicy.nearDeadline
+            } ?? false
         debt?.dueAt = now + (isNear ? ReportPolicy.putOffNear : ReportPolicy.putOff)
     }
 

@@ -240,7 +240,8 @@ extension TokenAccount {
             waitingNotice = nil
             waitingReminder = nil
         }
-        return effects + advance(now: answer.answeredAt, policy: policy)
+        return effects
+            + advance(now: answer.answeredAt, mayTellDuplicate: false, policy: policy)
     }
 
     /// A report that is outdated was withdrawn, or refused: the token's own is due, or waits for a

@@ -153,7 +153,9 @@ struct Absorber {
                 ("traceId", .text(trace?.traceID ?? ""))
             )
         }
-        let effects = account.advance(now: now, policy: policy)
+        // What was due before is the sweep's: it knows whether the primary was heard.
+        let wasDue = accounts.token(at: place)?.duplicateDue(by: now) != nil
+        let effects = account.advance(now: now, mayTellDuplicate: !wasDue, policy: policy)
         let bound = account.byteCountBound
         var refusal = absorption.fault
         if bound > plan.recordByteCountMax, bound > accounts.token(at: place)?.byteCountBound ?? 0 {

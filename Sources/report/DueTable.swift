@@ -27,24 +27,26 @@ struct DueTable {
 
     // MARK: What waits
 
-    /// Accounts of a partition that have waited until `now`, at most so many, and when the next one
-    /// has; nil where that is not known or none waits.
+    /// Accounts of a partition that have waited until `now`, at most so many, since when the first of
+    /// them has, and when the next one has; nil where that is not known or none waits.
     func due(
         in partition: Int32,
         now: Timestamp,
         countMax: Int
-    ) throws(StoreFault) -> (places: [AccountPlace], next: Timestamp?) {
+    ) throws(StoreFault) -> (places: [AccountPlace], first: Timestamp?, next: Timestamp?) {
         var places: [AccountPlace] = []
+        var first: Timestamp?
         var next: Timestamp?
         try visit(.waiting, partition) { time, key in
             guard time <= now else {
                 next = time
                 return false
             }
+            first = first ?? time
             places.append(AccountPlace(key: key, partition: partition))
             return places.count < countMax
         }
-        return (places, next)
+        return (places, first, next)
     }
 
     /// Accounts whose retry has to be moved by what the clock was set back, and what is left to be

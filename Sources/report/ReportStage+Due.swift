@@ -84,6 +84,7 @@ extension ReportStage {
     /// Looks through the due tables: what fell due becomes an intent, what is past use is forgotten.
     func sweepDueTables(_ table: DueTable, into plan: inout BatchPlan) throws(StoreFault) {
         let now = plan.now
+        oldestDue = nil
         let horizon = forgetting.horizon(now: now)
         for partition in partitions {
             guard var sweep = sweeps[partition] else {
@@ -119,14 +120,19 @@ extension ReportStage {
     ) throws(StoreFault) -> Timestamp? {
         let now = plan.now
         let due = try table.due(in: partition, now: now, countMax: limits.dueCountMax)
-        guard !due.places.isEmpty else {
+        guard let first = due.first else {
             return due.next
         }
+        oldestDue = min(oldestDue ?? first, first)
         try change(free(due.places, table), into: &plan) { debtor in
             switch debtor {
             case .token(var account):
-                let isPutOff = putOffDuplicate(&account, now: now)
-                let effects = isPutOff ? [] : account.advance(now: now, policy: policy)
+                let mayTellDuplicate = mayTellDuplicate(account, now: now)
+                let effects = account.advance(
+                    now: now,
+                    mayTellDuplicate: mayTellDuplicate,
+                    policy: policy
+                )
                 debtor = .token(account)
                 return effects
             case .transaction(var debt):
@@ -140,25 +146,23 @@ extension ReportStage {
         return now + limits.dueInterval
     }
 
-    /// - Returns: whether the account owes DUPLICATE_TOKEN now, and waits until its primary was heard.
-    private func putOffDuplicate(_ account: inout TokenAccount, now: Timestamp) -> Bool {
+    /// Whether the account does not owe DUPLICATE_TOKEN now, or its primary was heard.
+    private func mayTellDuplicate(_ account: TokenAccount, now: Timestamp) -> Bool {
         guard let dueAt = account.duplicateDue(by: now), let lane = account.lane else {
-            return false
+            return true
         }
         let isLate = account.isDuplicateLate(now: now, policy: policy)
-        guard
-            !sender.hasHeardPrimary(of: lane, ofDuplicateDueAt: dueAt, isLate: isLate, now: now)
-        else {
-            return false
+        if sender.hasHeardPrimary(of: lane, ofDuplicateDueAt: dueAt, isLate: isLate, now: now) {
+            return true
         }
-        account.putOffDuplicate(now: now, policy: policy)
         log.limited(
-            .info,
-            "nothing went to Apple for a while: duplicates wait until their primaries are sent",
+            .warning,
+            "duplicates are put off: their primaries may not have been sent yet",
+            per: "\(lane.appAppleID) \(lane.environment.rawValue)",
             ("appAppleId", .number(Double(lane.appAppleID))),
             ("environment", .text(lane.environment.rawValue))
         )
-        return true
+        return false
     }
 
     /// Those that nothing is staged or in flight for; the others go on after their commit.

@@ -63,6 +63,8 @@ final class ReportStage: TickingStage {
     var counts = DueCounts()
     var deadlines = FirstDeadlines()
     var nextMeasure = Timestamp(milliseconds: 0)
+    /// When the first of those that this tick found due fell due; nil where none did.
+    var oldestDue: Timestamp?
     /// When the last tick was; nil before the first.
     var tickedAt: Timestamp?
     /// The same since the partitions came; nil before the first.
@@ -225,7 +227,7 @@ final class ReportStage: TickingStage {
             try settleAnswers(table, into: &plan)
             try sweepDueTables(table, into: &plan)
             try runGuard(table, into: &plan)
-            try sender.send(from: table, now: now)
+            try sender.send(from: table, oldestDue: oldestDue, now: now)
         } catch {
             plan.storeFault = error
         }

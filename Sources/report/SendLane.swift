@@ -25,7 +25,7 @@ struct SendLane {
     var flightCount = 0
     /// Requests started since the lane was opened.
     var startedCount: Int64 = 0
-    /// When all that was ready here had last been sent; nil before.
+    /// All that fell due before was sent by some moment of this assignment; nil where there was none.
     var clearedAt: Timestamp?
     /// When nothing could last be sent, for minutes; nil where that never was.
     var troubledAt: Timestamp?

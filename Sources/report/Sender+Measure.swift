@@ -57,7 +57,7 @@ extension Sender {
     ///
     /// A circuit breaker listens to its probe alone: where the queue's last debt went to another
     /// replica it stays stopped, and stops nothing.
-    private func hasSomething(_ queue: SendQueue) -> Bool {
+    func hasSomething(_ queue: SendQueue) -> Bool {
         view.deadlines[queue] != nil || (lanes[queue]?.flightCount ?? 0) > 0
     }
 

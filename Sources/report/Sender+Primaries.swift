@@ -8,6 +8,8 @@ internal import TokenDomain
 extension Sender {
     /// What failed is tried again within this after an outage.
     static let troubleEcho = Milliseconds.minutes(10)
+    /// Likewise, of a duplicate whose deadline is near.
+    static let lateTroubleEcho = Milliseconds.minutes(1)
     /// A duplicate that is found due later than this was so while no worker had its partition.
     static let overdueMax = Milliseconds.minutes(10)
 
@@ -15,7 +17,9 @@ extension Sender {
     func noteTrouble(now: Timestamp) {
         for queue in queues where queue.endpoint == .reports {
             let isOutage = spells[queue]?.isOutage == true
-            if isOutage || isStopped(queue) || pause(of: queue.lane) != nil {
+            // A breaker with nothing to stop may stay stopped: then the duplicate is its probe.
+            let isHalted = isStopped(queue) && hasSomething(queue)
+            if isOutage || isHalted || pause(of: queue.lane) != nil {
                 lanes[queue]?.troubledAt = now
             }
         }
@@ -34,7 +38,8 @@ extension Sender {
         guard pause(of: lane) == nil, let sendLane = lanes[.reports(of: lane)] else {
             return pause(of: lane) == nil
         }
-        if let troubledAt = sendLane.troubledAt, now - troubledAt <= Self.troubleEcho {
+        let echo = isLate ? Self.lateTroubleEcho : Self.troubleEcho
+        if let troubledAt = sendLane.troubledAt, now - troubledAt <= echo {
             return false
         }
         let primaryDueAt = dueAt + -policy.hold

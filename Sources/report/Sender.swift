@@ -92,6 +92,8 @@ final class Sender {
         )
         for queue in lanes.keys {
             lanes[queue]?.limiter.share(partitions, of: partitionCount ?? 0)
+            // What came along may wait behind much.
+            lanes[queue]?.clearedAt = nil
         }
     }
 
@@ -248,7 +250,13 @@ final class Sender {
     }
 
     /// Sends from every queue what its rate limiter allows, where it is time for a round.
-    func send(from table: DueTable, now: Timestamp) throws(StoreFault) {
+    ///
+    /// `oldestDue` is when the first fell due that is no report yet, or is one since this tick.
+    func send(
+        from table: DueTable,
+        oldestDue: Timestamp? = nil,
+        now: Timestamp
+    ) throws(StoreFault) {
         guard rounds.turn(now: now) <= now else {
             return
         }
@@ -270,7 +278,7 @@ final class Sender {
                 }
             }
             if lanes[queue]?.isWaiting == false {
-                lanes[queue]?.clearedAt = now
+                lanes[queue]?.clearedAt = min(now, oldestDue ?? now)
             }
             isCrowded = isCrowded || self.isCrowded(queue)
         }

@@ -101,6 +101,60 @@ import TokenWire
         #expect(bench.metric(#"report_promotions_total{outcome="late"}"#) ?? 0 == 0)
     }
 
+    /// The machine was suspended, or its clock set: much falls due at once, and the lane was empty before.
+    @Test func `is not told of as one while its primary stands in a long line`() throws {
+        let bench = ReportBench()
+        bench.policy.hold = .hours(2)
+        bench.rate = 1.0 / 60
+        let forged = bench.id(1).text
+        bench.script = { call in
+            call.externalPurchaseID == forged
+                ? .refused([
+                    AppleError(code: 3, fieldName: "externalPurchaseId", lineItemID: nil)
+                ]) : .answered
+        }
+        bench.launch()
+        let receivedAt = bench.clock.now
+        let end = ReportBench.start + .days(300)
+        bench.distinct(bench.id(1))
+        bench.distinct(bench.id(2), .duplicate(of: bench.id(1)), expiration: end)
+        for number in 100..<190 {
+            bench.distinct(bench.id(number), expiration: ReportBench.start + .days(100))
+        }
+        try bench.settle()
+        bench.clock.now = bench.clock.now + .hours(5)
+        for _ in 0..<80 where try bench.refusedTokens().isEmpty {
+            try bench.pass(.minutes(3))
+            #expect(bench.appleStore.statuses[bench.id(2).text] == nil)
+        }
+        try promote(bench, receivedAt: receivedAt)
+        try bench.pass(.hours(3))
+        #expect(bench.appleStore.statuses[bench.id(2).text] == ["NO_LINE_ITEM"])
+    }
+
+    /// The lane's circuit breaker stopped here, and its last report went to another instance.
+    @Test func `goes out where a circuit breaker has nothing else to stop`() throws {
+        let bench = ReportBench()
+        bench.policy.hold = .minutes(30)
+        let isInTrouble = Switch()
+        bench.script = { _ in isInTrouble.isOn ? .status(403) : .answered }
+        bench.launch()
+        bench.request(bench.id(3), .noLineItem)
+        try bench.pass(.minutes(5))
+        isInTrouble.isOn = false
+        bench.launch(1)
+        try bench.pass(.minutes(10))
+        bench.crash(1)
+        try bench.pass(.minutes(1))
+        bench.distinct(
+            bench.id(99),
+            .duplicate(of: bench.id(9)),
+            expiration: ReportBench.start + .days(300)
+        )
+        try bench.pass(.hours(6))
+        #expect(bench.appleStore.statuses[bench.id(99).text] == ["DUPLICATE_TOKEN"])
+    }
+
     /// What is put off goes out within its deadline where the primary is genuine.
     @Test func `is told of within its deadline once the lane is open`() throws {
         let bench = ReportBench()
