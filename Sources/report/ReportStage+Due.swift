@@ -84,7 +84,6 @@ extension ReportStage {
     /// Looks through the due tables: what fell due becomes an intent, what is past use is forgotten.
     func sweepDueTables(_ table: DueTable, into plan: inout BatchPlan) throws(StoreFault) {
         let now = plan.now
-        oldestDue = nil
         let horizon = forgetting.horizon(now: now)
         for partition in partitions {
             guard var sweep = sweeps[partition] else {
@@ -104,7 +103,7 @@ extension ReportStage {
             }
             if sweep.isDue || sweep.nextWaiting.map({ $0 <= now }) == true {
                 sweep.isDue = false
-                sweep.nextWaiting = try planDue(partition, table, into: &plan)
+                (sweep.firstDue, sweep.nextWaiting) = try planDue(partition, table, into: &plan)
             }
             sweeps[partition] = sweep
         }
@@ -112,18 +111,18 @@ extension ReportStage {
 
     /// Advances what is due in one partition.
     ///
-    /// - Returns: when to look again; after the next commit in any case, where something was due.
+    /// - Returns: when the first fell due, nil where none did; and when to look again: after the next
+    ///   commit in any case, where something was due.
     private func planDue(
         _ partition: Int32,
         _ table: DueTable,
         into plan: inout BatchPlan
-    ) throws(StoreFault) -> Timestamp? {
+    ) throws(StoreFault) -> (firstDue: Timestamp?, next: Timestamp?) {
         let now = plan.now
         let due = try table.due(in: partition, now: now, countMax: limits.dueCountMax)
         guard let first = due.first else {
-            return due.next
+            return (nil, due.next)
         }
-        oldestDue = min(oldestDue ?? first, first)
         try change(free(due.places, table), into: &plan) { debtor in
             switch debtor {
             case .token(var account):
@@ -143,7 +142,7 @@ extension ReportStage {
         }
         changed.insert(partition)
         // What is in flight may end without a commit.
-        return now + limits.dueInterval
+        return (first, now + limits.dueInterval)
     }
 
     /// Whether the account does not owe DUPLICATE_TOKEN now, or its primary was heard.

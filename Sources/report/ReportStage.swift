@@ -21,6 +21,9 @@ final class ReportStage: TickingStage {
         /// The lanes of what was ready when the partition came are open.
         var isDiscovered = false
         var nextWaiting: Timestamp?
+        /// When the first fell due that was due when the table was last looked at: what follows from it
+        /// may not be committed yet.
+        var firstDue: Timestamp?
         var nextGuarded: Timestamp?
         /// The guard has served what it may until the next commit.
         var isServed = false
@@ -63,8 +66,6 @@ final class ReportStage: TickingStage {
     var counts = DueCounts()
     var deadlines = FirstDeadlines()
     var nextMeasure = Timestamp(milliseconds: 0)
-    /// When the first of those that this tick found due fell due; nil where none did.
-    var oldestDue: Timestamp?
     /// When the last tick was; nil before the first.
     var tickedAt: Timestamp?
     /// The same since the partitions came; nil before the first.
@@ -227,7 +228,11 @@ final class ReportStage: TickingStage {
             try settleAnswers(table, into: &plan)
             try sweepDueTables(table, into: &plan)
             try runGuard(table, into: &plan)
-            try sender.send(from: table, oldestDue: oldestDue, now: now)
+            try sender.send(
+                from: table,
+                oldestDue: sweeps.values.compactMap(\.firstDue).min(),
+                now: now
+            )
         } catch {
             plan.storeFault = error
         }

@@ -43,7 +43,7 @@ extension Sender {
             return false
         }
         let primaryDueAt = dueAt + -policy.hold
-        let isSent = sendLane.clearedAt.map { primaryDueAt <= $0 } ?? false
+        let isSent = sendLane.clearedAt.map { primaryDueAt < $0 } ?? false
         return isSent || isLate || !sendLane.isWaiting
     }
 }

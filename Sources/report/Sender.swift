@@ -251,7 +251,7 @@ final class Sender {
 
     /// Sends from every queue what its rate limiter allows, where it is time for a round.
     ///
-    /// `oldestDue` is when the first fell due that is no report yet, or is one since this tick.
+    /// `oldestDue` is when the first fell due that is no committed report yet.
     func send(
         from table: DueTable,
         oldestDue: Timestamp? = nil,

@@ -51,8 +51,9 @@ enum PropertyListReader {
         var rest = bytes[...]
         while let start = rest.firstIndex(of: UInt8(ascii: "<")) {
             rest = rest[(start + 1)...]
-            if let (_, end) = notMarkup.first(where: { rest.starts(with: $0.start.utf8) }) {
-                // What stands in it looks like elements and is none.
+            if let (start, end) = notMarkup.first(where: { rest.starts(with: $0.start.utf8) }) {
+                // What stands in it looks like elements and is none; `<!-->` begins one, and is no whole.
+                rest = rest.dropFirst(start.utf8.count)
                 rest = rest.suffix(from: index(behind: end, in: rest))
                 continue
             }

@@ -150,6 +150,30 @@ import TokenWire
         #expect(stopped(bench, "reports") == 1)
     }
 
+    /// A duplicate that falls due then is not put off for it: it is the probe.
+    @Test func `holds no duplicate back where a circuit breaker has nothing to stop`() throws {
+        let bench = ReportBench()
+        bench.policy.hold = .minutes(30)
+        var isKeyGood = false
+        bench.script = { _ in isKeyGood ? .answered : .status(403) }
+        bench.launch(0)
+        bench.distinct(try token(in: 2), .duplicate(of: bench.id(9)))
+        try bench.pass(.minutes(1))
+        #expect(try shown(bench).contains(#""state":"stopped""#))
+        bench.launch(1)
+        try bench.pass(.seconds(30))
+        isKeyGood = true
+        try bench.pass(.minutes(6))
+        bench.crash(1)
+        bench.distinct(
+            bench.id(99),
+            .duplicate(of: bench.id(9)),
+            expiration: ReportBench.start + .days(300)
+        )
+        try bench.pass(.hours(6))
+        #expect(bench.appleStore.statuses[bench.id(99).text] == ["DUPLICATE_TOKEN"])
+    }
+
     @Test func `counts how long a lane is held, and hardly any of it at a rate set too high`()
         throws
     {

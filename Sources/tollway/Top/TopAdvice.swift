@@ -103,7 +103,8 @@ struct TopAdvice: Equatable {
                 )
             )
         }
-        if let seconds = stage.secondsBehind, seconds > lagSecondsMax,
+        // Of a stage that nobody runs the troubles say so.
+        if stage.memberCount != 0, let seconds = stage.secondsBehind, seconds > lagSecondsMax,
             let done = stage.donePerSecond, let incoming = stage.inPerSecond, done <= incoming
         {
             advice.append(
@@ -113,8 +114,9 @@ struct TopAdvice: Equatable {
                     what: "\(worker) is \(stage.lagSeconds == nil ? "about " : "")"
                         + "\(TopScreen.span(seconds)) behind \(stage.topic), and does"
                         + " not catch up",
-                    todo: "run more instances of \(worker), up to the number of partitions; if only"
-                        + " one partition is behind, see the runbook",
+                    todo: "where it reads its state, wait; else run more instances of \(worker), up"
+                        + " to the number of partitions; if only one partition is behind, see the"
+                        + " runbook",
                     section: "Lag grows"
                 )
             )

@@ -131,6 +131,9 @@ import TokenDomain
             )
         ]
         #expect(TopAdvice.all(snapshot).map(\.section) == (isBehind ? ["Lag grows"] : []))
+        snapshot.stages[0].memberCount = 0
+        #expect(TopAdvice.all(snapshot).isEmpty)
+        snapshot.stages[0].memberCount = 3
         snapshot.stages[0].lag = 50
         #expect(TopAdvice.all(snapshot).isEmpty)
     }

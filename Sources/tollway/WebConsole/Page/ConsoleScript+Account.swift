@@ -74,7 +74,7 @@ extension ConsoleScript {
             asOf(name, entry),
             loading(entry, 'every token and every sale'),
             entry.data && verdict(entry.data.closes, of('window')),
-            of('window').filter(line => !of(line.what).length).map(line =>
+            of('window').filter(line => line.what === 'month' || !of(line.what).length).map(line =>
               el('p', { class: 'warn' }, line.what + ': ' + line.cannotKnow)),
             of('tokens').length > 0 && [el('h2', null, 'Tokens'),
               el('div', { class: 'cards' }, of('tokens').map(equation))],
