@@ -217,8 +217,9 @@ let package = Package(
             ],
             readers: [
                 "CommandFailure.swift", "ExitCode.swift", "InputFile.swift",
-                "PropertyListReader.swift", "DeadLetters/DeadLetterAction.swift",
-                "DeadLetters/DeadLetterPosition.swift", "DeadLetters/MergePatch.swift",
+                "PropertyListReader.swift", "BinaryPropertyList.swift",
+                "DeadLetters/DeadLetterAction.swift", "DeadLetters/DeadLetterPosition.swift",
+                "DeadLetters/MergePatch.swift",
                 "DeadLetters/InstantText.swift", "DeadLetters/PositionSet.swift",
                 "DeadLetters/ReplayPlanFile.swift",
             ]
