@@ -84,7 +84,8 @@ extension TokenAccount {
         latestDue(policy).map { $0 <= now } ?? false
     }
 
-    /// Puts a duplicate's report off for an hour; for minutes near its deadline and for a day after.
+    /// Puts a duplicate's report off for an hour; for minutes near its deadline and for a day after; and
+    /// for a hold at most.
     private mutating func putOffDuplicate(now: Timestamp, policy: ReportPolicy) {
         let deadline = policy.deadline(
             creation: tokenCreationDate,
@@ -94,7 +95,8 @@ extension TokenAccount {
             deadline.map {
                 now + -ReportPolicy.soonAfterDeadline < $0 && $0 < now + ReportPolicy.nearDeadline
             } ?? false
-        debt?.dueAt = now + (isNear ? ReportPolicy.putOffNear : ReportPolicy.putOff)
+        let span = isNear ? ReportPolicy.putOffNear : ReportPolicy.putOff
+        debt?.dueAt = now + min(span, policy.hold)
     }
 
     /// The clock was set back: a retry keeps what was left of its wait.

@@ -12,6 +12,8 @@ extension Sender {
     static let lateTroubleEcho = Milliseconds.minutes(1)
     /// A duplicate that is found due later than this was so while no worker had its partition.
     static let overdueMax = Milliseconds.minutes(10)
+    /// A shorter hold is a trial's: a rebalance takes longer, and no duplicate is put off.
+    static let putOffHoldMin = Milliseconds.minutes(15)
 
     /// Notes which lanes stand still now; once a second.
     func noteTrouble(now: Timestamp) {
@@ -32,6 +34,9 @@ extension Sender {
         isLate: Bool,
         now: Timestamp
     ) -> Bool {
+        guard policy.hold >= Self.putOffHoldMin else {
+            return true
+        }
         guard now - dueAt <= Self.overdueMax else {
             return false
         }
