@@ -258,9 +258,14 @@ extension TokenAccount {
             : Debt(dueAt: dueAt, reason: .deadline, origin: origin)
     }
 
+    /// Until when Apple wants the token's report; nil where its dates are not known.
+    func ownDeadline(_ policy: ReportPolicy) -> Timestamp? {
+        policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+    }
+
     /// When a report is due for its deadline; nil where its dates are not known.
     func latestDue(_ policy: ReportPolicy) -> Timestamp? {
-        policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+        ownDeadline(policy)
             .map { $0 + -ReportPolicy.deadlineMargin }
     }
 
@@ -272,7 +277,7 @@ extension TokenAccount {
     /// A sale may come to be reported before anybody has said of what date its token is.
     private mutating func learnDeadline(_ policy: ReportPolicy) {
         guard lastAccepted == nil, let intent = current, intent.purchaseKey != nil,
-            let own = policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+            let own = ownDeadline(policy)
         else {
             return
         }

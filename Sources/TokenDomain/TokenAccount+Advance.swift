@@ -87,12 +87,8 @@ extension TokenAccount {
     /// Puts a duplicate's report off for an hour; for minutes near its deadline and for a day after; and
     /// for a hold at most.
     private mutating func putOffDuplicate(now: Timestamp, policy: ReportPolicy) {
-        let deadline = policy.deadline(
-            creation: tokenCreationDate,
-            expiration: tokenExpirationDate
-        )
         let isNear =
-            deadline.map {
+            ownDeadline(policy).map {
                 now + -ReportPolicy.soonAfterDeadline < $0 && $0 < now + ReportPolicy.nearDeadline
             } ?? false
         let span = isNear ? ReportPolicy.putOffNear : ReportPolicy.putOff
@@ -233,10 +229,7 @@ extension TokenAccount {
         policy: ReportPolicy
     ) {
         precondition(lane != nil && bundleID != nil, "a debt is made only where the app is known")
-        let deadline = policy.deadline(
-            creation: tokenCreationDate,
-            expiration: tokenExpirationDate
-        )
+        let deadline = ownDeadline(policy)
         intentCount += 1
         current = ReportIntent(
             number: intentCount,
@@ -311,7 +304,7 @@ extension TokenAccount {
         at time: Timestamp,
         policy: ReportPolicy
     ) -> CalendarMonth {
-        let own = policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+        let own = ownDeadline(policy)
         switch intent.reason {
         case _ where isFirst:
             // It is for the month before, where the token was there and Apple still takes that

@@ -350,7 +350,7 @@ extension TokenAccount {
     /// Until when Apple wanted it, whatever made it urgent; nil where nothing says so: a report asked
     /// for of a token that has one has the deadline of its sales alone.
     private func deadline(of intent: ReportIntent, policy: ReportPolicy) -> Timestamp? {
-        let own = policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+        let own = ownDeadline(policy)
         switch intent.reason {
         case .month:
             return intent.deadline

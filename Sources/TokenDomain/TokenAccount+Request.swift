@@ -345,7 +345,7 @@ extension TokenAccount {
         }
         // A token that Apple has a report of has met its own.
         guard lastAccepted == nil,
-            let own = policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+            let own = ownDeadline(policy)
         else {
             return asked
         }

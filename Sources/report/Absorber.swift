@@ -154,7 +154,9 @@ struct Absorber {
             )
         }
         // What was due before is the sweep's: it knows whether the primary was heard.
-        let wasDue = accounts.token(at: place)?.duplicateDue(by: now) != nil
+        let wasDue =
+            account.duplicateDue(by: now) != nil
+            && accounts.token(at: place)?.duplicateDue(by: now) != nil
         let effects = account.advance(now: now, mayTellDuplicate: !wasDue, policy: policy)
         let bound = account.byteCountBound
         var refusal = absorption.fault

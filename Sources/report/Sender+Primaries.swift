@@ -37,11 +37,11 @@ extension Sender {
         guard policy.hold >= Self.putOffHoldMin else {
             return true
         }
-        guard now - dueAt <= Self.overdueMax else {
+        guard now - dueAt <= Self.overdueMax, pause(of: lane) == nil else {
             return false
         }
-        guard pause(of: lane) == nil, let sendLane = lanes[.reports(of: lane)] else {
-            return pause(of: lane) == nil
+        guard let sendLane = lanes[.reports(of: lane)] else {
+            return true
         }
         let echo = isLate ? Self.lateTroubleEcho : Self.troubleEcho
         if let troubledAt = sendLane.troubledAt, now - troubledAt <= echo {

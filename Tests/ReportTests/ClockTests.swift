@@ -181,11 +181,8 @@ import TokenDomain
         #expect(known.compactMap { $0 }.isEmpty)
     }
 
-    /// The process stood still, and its partitions may be another's: nothing says so yet.
-    @Test(arguments: [15, 16, 60, 86_400] as [Int64])
-    func `forwards while it sends holds what is sent until the group would have said so`(
-        seconds: Int64
-    ) throws {
+    /// In the middle of a hundred reports, one a second; a standstill is noticed as in a worker.
+    private func sending() throws -> ReportBench {
         let bench = ReportBench()
         bench.reportLimits.standstillMax = ReportLimits().standstillMax
         // So it looks around as a worker does.
@@ -196,6 +193,15 @@ import TokenDomain
             bench.distinct(bench.id(number), .duplicate(of: bench.id(9_999)))
         }
         try bench.pass(.seconds(20))
+        return bench
+    }
+
+    /// The process stood still, and its partitions may be another's: nothing says so yet.
+    @Test(arguments: [15, 16, 60, 86_400] as [Int64])
+    func `forwards while it sends holds what is sent until the group would have said so`(
+        seconds: Int64
+    ) throws {
+        let bench = try sending()
         let before = bench.appleStore.accepted.count
         #expect(before > 10)
         bench.clock.now = bench.clock.now + .seconds(seconds)
@@ -210,15 +216,7 @@ import TokenDomain
     }
 
     @Test func `forwards holds nothing of partitions that were assigned since`() throws {
-        let bench = ReportBench()
-        bench.reportLimits.standstillMax = ReportLimits().standstillMax
-        bench.followsOrders = true
-        bench.rate = 1
-        bench.launch()
-        for number in 1...100 {
-            bench.distinct(bench.id(number), .duplicate(of: bench.id(9_999)))
-        }
-        try bench.pass(.seconds(20))
+        let bench = try sending()
         let before = bench.appleStore.accepted.count
         bench.clock.now = bench.clock.now + .minutes(1)
         try bench.settle()

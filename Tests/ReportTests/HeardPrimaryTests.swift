@@ -1,7 +1,6 @@
 import Simulation
 import Testing
 import TokenDomain
-import TokenWire
 
 @testable import report
 
@@ -16,17 +15,19 @@ import TokenWire
         var isOn = true
     }
 
-    private func order(_ state: LaneOrder.State, on bench: ReportBench) {
-        let order = LaneOrder(
-            lane: Lane(appAppleID: 1, environment: .production),
-            state: state,
-            by: "ann@host",
-            why: "asked to",
-            at: bench.clock.now
+    private static let lane = Lane(appAppleID: 1, environment: .production)
+    private static let unknown = ScriptedApple.Fate.refused([
+        AppleError(code: 3, fieldName: "externalPurchaseId", lineItemID: nil)
+    ])
+
+    /// A token that Apple may not know, and another one of its period that has time.
+    private func bringPair(_ bench: ReportBench) {
+        bench.distinct(bench.id(1))
+        bench.distinct(
+            bench.id(2),
+            .duplicate(of: bench.id(1)),
+            expiration: ReportBench.start + .days(300)
         )
-        var value: [UInt8] = []
-        order.write(to: &value)
-        bench.append(.laneOrders, key: Array(order.key.utf8), value: value)
     }
 
     /// dedupe names the duplicate as the primary as soon as Apple has refused the first.
@@ -49,10 +50,7 @@ import TokenWire
             case .keyIsRefused where isInTrouble.isOn: .status(403)
             case .appleFails where isInTrouble.isOn: .status(500)
             default:
-                call.externalPurchaseID == forged
-                    ? .refused([
-                        AppleError(code: 3, fieldName: "externalPurchaseId", lineItemID: nil)
-                    ]) : .answered
+                call.externalPurchaseID == forged ? Self.unknown : .answered
             }
         }
         bench.followsOrders = trouble == .laneIsPaused
@@ -65,16 +63,11 @@ import TokenWire
         }
         bench.launch()
         if trouble == .laneIsPaused {
-            order(.paused, on: bench)
+            bench.order(.paused, lane: Self.lane)
         }
         try bench.pass(.seconds(1))
         let receivedAt = bench.clock.now
-        bench.distinct(bench.id(1))
-        bench.distinct(
-            bench.id(2),
-            .duplicate(of: bench.id(1)),
-            expiration: ReportBench.start + .days(300)
-        )
+        bringPair(bench)
         try bench.pass(.seconds(1))
         if trouble == .workerIsAway {
             bench.crash()
@@ -84,7 +77,7 @@ import TokenWire
         isInTrouble.isOn = false
         switch trouble {
         case .workerIsAway: bench.launch()
-        case .laneIsPaused: order(.open, on: bench)
+        case .laneIsPaused: bench.order(.open, lane: Self.lane)
         default: break
         }
         var isPromoted = false
@@ -111,17 +104,10 @@ import TokenWire
         bench.policy.hold = .hours(2)
         bench.rate = 1.0 / 60
         let forged = bench.id(1).text
-        bench.script = { call in
-            call.externalPurchaseID == forged
-                ? .refused([
-                    AppleError(code: 3, fieldName: "externalPurchaseId", lineItemID: nil)
-                ]) : .answered
-        }
+        bench.script = { $0.externalPurchaseID == forged ? Self.unknown : .answered }
         bench.launch()
         let receivedAt = bench.clock.now
-        let end = ReportBench.start + .days(300)
-        bench.distinct(bench.id(1))
-        bench.distinct(bench.id(2), .duplicate(of: bench.id(1)), expiration: end)
+        bringPair(bench)
         for number in 100..<190 {
             bench.distinct(bench.id(number), expiration: ReportBench.start + .days(100))
         }
@@ -143,12 +129,7 @@ import TokenWire
         let isInTrouble = Switch()
         bench.script = { _ in isInTrouble.isOn ? .status(403) : .answered }
         bench.launch()
-        bench.distinct(bench.id(1))
-        bench.distinct(
-            bench.id(2),
-            .duplicate(of: bench.id(1)),
-            expiration: ReportBench.start + .days(300)
-        )
+        bringPair(bench)
         try bench.pass(.minutes(75))
         isInTrouble.isOn = false
         try bench.pass(.minutes(5))

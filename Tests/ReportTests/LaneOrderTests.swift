@@ -93,17 +93,7 @@ final class MemoryOrders: LaneOrderSource {
         lane: Lane = lane,
         on bench: ReportBench
     ) {
-        let order = LaneOrder(
-            lane: lane,
-            state: state,
-            resetAt: resetAt,
-            by: "ann@host",
-            why: "asked to",
-            at: bench.clock.now
-        )
-        var value: [UInt8] = []
-        order.write(to: &value)
-        bench.append(.laneOrders, key: Array(order.key.utf8), value: value)
+        bench.order(state, resetAt: resetAt, lane: lane)
     }
 
     private func value(_ bench: ReportBench, _ prefix: String) -> Double? {

@@ -303,6 +303,21 @@ final class ReportBench {
         append(.reportsRequested, id) { message.write(to: &$0) }
     }
 
+    /// An order for a lane, by hand.
+    func order(_ state: LaneOrder.State, resetAt: Timestamp? = nil, lane: Lane) {
+        let order = LaneOrder(
+            lane: lane,
+            state: state,
+            resetAt: resetAt,
+            by: "ann@host",
+            why: "asked to",
+            at: clock.now
+        )
+        var value: [UInt8] = []
+        order.write(to: &value)
+        append(.laneOrders, key: Array(order.key.utf8), value: value)
+    }
+
     func append(_ topic: Topic, _ id: TokenID, _ write: (inout [UInt8]) -> Void) {
         var value: [UInt8] = []
         write(&value)

@@ -5,15 +5,11 @@ internal import TokenDomain
 
 /// The dead letters that are open, by stage and code: read on from look to look.
 final class TopDeadLetters {
-    /// What one look takes in; the rest comes with the next one.
-    private static let recordCountMax = 500_000
     /// So many are taken in however long it takes, and more only for some time: somebody waits for
     /// what else the first look shows.
     private static let recordCountMin = 50_000
     private static let firstLookMilliseconds: Int64 = 400
     private static let lookMilliseconds: Int64 = 1_500
-    private static let readCountMax = 10_000
-    private static let readWaitMilliseconds = 50
     /// Codes come from headers that anybody may write: beyond so many all go by one name.
     private static let groupCountMax = 1_000
     /// Then all is read anew: what Kafka has removed since is open no more.
@@ -85,12 +81,16 @@ final class TopDeadLetters {
         isFirst = false
         var areReplaysRead = true
         if let replays {
-            areReplaysRead = try read(replays, until: until) { batch in absorb(batch) }
+            areReplaysRead = try replays.look(
+                until: until,
+                countMin: Self.recordCountMin,
+                absorb
+            )
         }
         guard areReplaysRead else {
             return
         }
-        isRead = try read(browser, until: until) { batch in
+        isRead = try browser.look(until: until, countMin: Self.recordCountMin) { batch in
             for record in batch.records {
                 add(record, batch)
             }
@@ -105,29 +105,6 @@ final class TopDeadLetters {
         } catch {
             failure = failure ?? error
         }
-    }
-
-    /// - Returns: whether the end was reached that there was at the start.
-    private func read(
-        _ browser: LogBrowser,
-        until: Int64,
-        _ body: (RecordBatch) -> Void
-    ) throws(LogFault) -> Bool {
-        var batch = RecordBatch()
-        var count = 0
-        var isAtEnd = false
-        repeat {
-            batch.removeAll()
-            isAtEnd = try browser.read(
-                into: &batch,
-                recordCountMax: Self.readCountMax,
-                waitMilliseconds: Self.readWaitMilliseconds
-            )
-            body(batch)
-            count += batch.records.count
-        } while count < Self.recordCountMax && (!batch.records.isEmpty || !isAtEnd)
-            && (count < Self.recordCountMin || WallClock.monotonicMilliseconds() < until)
-        return isAtEnd
     }
 
     private func add(_ record: RecordBatch.Record, _ batch: RecordBatch) {

@@ -8,11 +8,7 @@ internal import TokenWire
 final class TopTail {
     /// So far back the first look goes.
     static let windowMilliseconds: Int64 = 3_600_000
-    /// What one look takes in of one tail; the rest comes with the next one.
-    private static let recordCountMax = 500_000
     private static let lookMilliseconds: Int64 = 1_500
-    private static let readCountMax = 10_000
-    private static let readWaitMilliseconds = 50
     /// Groups shown at most are far fewer; beyond so many all go by one name.
     private static let groupCountMax = 1_000
 
@@ -44,18 +40,8 @@ final class TopTail {
 
     /// Takes in what came since the last look, and forgets what is older than the window.
     func look(now: Int64) throws(LogFault) {
-        var batch = RecordBatch()
-        var count = 0
         let until = WallClock.monotonicMilliseconds() + Self.lookMilliseconds
-        // One partition's end ends a read, and says nothing of the others.
-        repeat {
-            batch.removeAll()
-            isRead = try browser.read(
-                into: &batch,
-                recordCountMax: Self.readCountMax,
-                waitMilliseconds: Self.readWaitMilliseconds
-            )
-            count += batch.records.count
+        isRead = try browser.look(until: until) { batch in
             for record in batch.records {
                 guard var group = describe(record, batch, browser.topics[record.topic]) else {
                     continue
@@ -67,8 +53,7 @@ final class TopTail {
                 minutes[group, default: [:]][time / 60_000, default: 0] += 1
                 newest[group] = max(newest[group] ?? 0, time)
             }
-        } while (!batch.records.isEmpty || !isRead) && count < Self.recordCountMax
-            && WallClock.monotonicMilliseconds() < until
+        }
         let oldest = (now - Self.windowMilliseconds) / 60_000
         for group in minutes.keys {
             minutes[group] = minutes[group]?.filter { $0.key >= oldest }
