@@ -42,7 +42,7 @@ enum AccountCommand {
             missing that may repeat an older one: ten million tokens take some minutes, and
             memory is 40 bytes for each token of one partition, 100 to 200 for each of its accounts
             (half as much again while they grow), some 50 for each sale of it, and 150 for each sale
-            of all that repeats one whose record has left the topic, which is told by its name.
+            of all that repeats one whose record has left the topic: only their names are compared.
             Exit 1 if an account does not close, 3 without a topic or where nothing of an app of
             --app came in, 6 without Kafka, 75 if a transaction in a topic does not end.
             """,
