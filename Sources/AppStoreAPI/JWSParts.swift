@@ -10,6 +10,8 @@ struct JWSParts {
     var payload: [UInt8]
     /// The payload's `signedDate`; nil where it is absent or no integer.
     var signedDate: Int64?
+    /// Whether the payload has a member that only notifications have.
+    var isNotification: Bool
     /// Decoded, of any length.
     var signature: [UInt8]
     /// How many bytes of the text were signed: header, dot and payload as they stand.
@@ -32,29 +34,36 @@ struct JWSParts {
             throw .malformed("its header has no list of certificates")
         }
         payload = try Self.decoded(text.extracting(dots[0] + 1..<dots[1]))
-        signedDate = try Self.signedDate(in: payload)
+        (signedDate, isNotification) = try Self.marks(of: payload)
         signature = try Self.decoded(text.extracting(dots[1] + 1..<text.count))
         signedByteCount = dots[1]
         self.chain = chain
     }
 
     /// The payload is read through and not kept: most of what a forger sends ends here.
-    private static func signedDate(in payload: [UInt8]) throws(JWSFault) -> Int64? {
+    private static func marks(
+        of payload: [UInt8]
+    ) throws(JWSFault) -> (signedDate: Int64?, isNotification: Bool) {
         var signedDate: Int64?
+        var isNotification = false
         do throws(WireFault) {
             try JSONScanner.scanObject(payload.span) { (key, scanner) throws(WireFault) in
-                guard key == "signedDate" else {
-                    return try scanner.skip()
+                switch key {
+                case "signedDate":
+                    // Of a member that stands twice the last one counts, as in ``JSONValue``.
+                    let isNumber = try scanner.peekKind() == .number
+                    let literal = try scanner.raw()
+                    signedDate = isNumber ? DecimalNumber(literal: literal).integer : nil
+                case "notificationType", "notificationUUID":
+                    isNotification = true
+                    try scanner.skip()
+                default: try scanner.skip()
                 }
-                // Of a member that stands twice the last one counts, as in ``JSONValue``.
-                let isNumber = try scanner.peekKind() == .number
-                let literal = try scanner.raw()
-                signedDate = isNumber ? DecimalNumber(literal: literal).integer : nil
             }
         } catch {
             throw .malformed("its payload is not a JSON object")
         }
-        return signedDate
+        return (signedDate, isNotification)
     }
 
     private static func decoded(_ part: Span<UInt8>) throws(JWSFault) -> [UInt8] {

@@ -33,7 +33,7 @@ package final class SignedDataVerifier {
     /// Marks Apple's intermediates for developers' services.
     package static let intermediateOID = "1.2.840.113635.100.6.2.1"
 
-    private let roots: TrustedRoots
+    package let roots: TrustedRoots
     private var genuineChains = GenuineChains()
 
     package init(roots: TrustedRoots) {
@@ -60,6 +60,10 @@ package final class SignedDataVerifier {
             case .open: false
             }
         }
+
+        /// Whether its payload names the type or the UUID of a notification: Apple signs transactions
+        /// for every buyer's device under the same certificates.
+        package var isNotification: Bool { parts.isNotification }
     }
 
     /// Verifies a JWS in compact form.

@@ -10,6 +10,8 @@ package final class TrustedRoots: @unchecked Sendable {
 
     /// Owned: made in `init`, freed in `deinit`, used only between.
     private let pointer: OpaquePointer
+    /// SHA-256 of the bundle: equal where the text is.
+    private let digest: [UInt8]
 
     /// Reads a bundle of certificates in PEM; text between them is ignored.
     ///
@@ -25,6 +27,7 @@ package final class TrustedRoots: @unchecked Sendable {
             throw CryptoFault(code: Int(code))
         }
         unsafe pointer = made
+        digest = Hash.sha256(pem)
     }
 
     deinit {
@@ -32,6 +35,9 @@ package final class TrustedRoots: @unchecked Sendable {
     }
 
     package var count: Int { unsafe ccrypto_roots_count(pointer) }
+
+    /// Whether both were read from the same text.
+    package func areThose(of other: TrustedRoots) -> Bool { digest == other.digest }
 
     /// Whether one of them has the name that a certificate gives for its issuer: no proof.
     package func haveIssuer(of certificate: Certificate) -> Bool {

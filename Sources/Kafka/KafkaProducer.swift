@@ -126,12 +126,10 @@ internal import CKafka
     package func produce(_ outputs: OutputBatch, tags: [UInt64]) throws(LogFault) {
         precondition(tags.count == outputs.outputs.count, "one tag per output")
         for (index, output) in outputs.outputs.enumerated() {
-            let byteCount =
-                max(output.key.count, 0) + max(output.value.count, 0) + output.headers.count
-            guard byteCount <= Self.recordByteCountMax else {
+            guard output.byteCount <= Self.recordByteCountMax else {
                 throw LogFault.recordTooLarge(
                     outputIndex: index,
-                    byteCount: byteCount,
+                    byteCount: output.byteCount,
                     byteCountMax: Self.recordByteCountMax
                 )
             }

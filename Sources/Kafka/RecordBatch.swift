@@ -146,6 +146,9 @@ package struct OutputBatch: Sendable {
         package var value: ByteRange
         package var headers: ByteRange
 
+        /// Key, value and headers; a record's framing comes on top.
+        package var byteCount: Int { max(key.count, 0) + max(value.count, 0) + headers.count }
+
         package init(
             topic: Int,
             partition: Int32 = -1,

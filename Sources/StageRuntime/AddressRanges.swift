@@ -66,7 +66,17 @@ package struct AddressRanges: Equatable, Sendable {
 }
 
 /// The bytes of a numeric address.
-enum NumericAddress {
+package enum NumericAddress {
+    /// What one peer holds as a rule: an IPv4 address, or an IPv6 network of 64 bits (RFC 4291, 2.5.4).
+    ///
+    /// What is no address stands for itself.
+    package static func network(of text: String) -> [UInt8] {
+        guard let bytes = bytes(text) else {
+            return Array(text.utf8)
+        }
+        return bytes.count == 16 ? Array(bytes[..<8]) : bytes
+    }
+
     /// 4 bytes, or 16; nil where it is none.
     ///
     /// `::ffff:17.0.0.1`, as a socket that takes both kinds shows 17.0.0.1, is 4.

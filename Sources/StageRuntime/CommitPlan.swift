@@ -61,11 +61,11 @@ enum CommitPlan {
             case .forward(let count):
                 precondition(count > 0, "a forwarded record has outputs")
                 if let tooLarge = (next..<next + count).first(where: {
-                    byteCount(of: plan.outputs.outputs[$0]) > context.recordByteCountMax
+                    plan.outputs.outputs[$0].byteCount > context.recordByteCountMax
                 }) {
                     // Sizes are checked before producing: an oversize record would abort the
                     // whole transaction again and again.
-                    let size = byteCount(of: plan.outputs.outputs[tooLarge])
+                    let size = plan.outputs.outputs[tooLarge].byteCount
                     let fault = Fault(
                         code: "\(context.worker.rawValue).output_too_large",
                         message: "the record would become \(size) bytes, more than"
@@ -77,7 +77,7 @@ enum CommitPlan {
                     let first = plan.outputs.outputs.count
                     carryTrace(from: record, to: first..<first + beside(record, &plan))
                     for index in first..<plan.outputs.outputs.count
-                    where byteCount(of: plan.outputs.outputs[index]) > context.recordByteCountMax {
+                    where plan.outputs.outputs[index].byteCount > context.recordByteCountMax {
                         plan.outputs.outputs[index].topic = droppedTopic
                     }
                     writeDeadLetter(record, fault, of: batch, into: &plan, context)
@@ -138,10 +138,6 @@ enum CommitPlan {
                 in: record.headers,
                 of: batch.arena
             ) != nil
-    }
-
-    private static func byteCount(of output: OutputBatch.Output) -> Int {
-        max(output.key.count, 0) + max(output.value.count, 0) + output.headers.count
     }
 
     private static func writeDeadLetter(

@@ -24,8 +24,8 @@ package enum Absorption: Equatable, Sendable {
     case guarded
     /// Nothing follows from it, as for CREATED.
     case noted
-    /// A subtype that nobody knows yet.
-    case unknownSubtype
+    /// A subtype that nobody knows yet; nil: none, where there should be one.
+    case unknownSubtype(String?)
     /// The record's own fault.
     case refused(Fault)
     /// Apple has accepted other content under the identifier that the record names. Alarms.
@@ -110,7 +110,7 @@ extension TokenAccount {
         let isUnreported = notice.subtype == "UNREPORTED"
         guard isUnreported || notice.subtype == "ACTIVE_TOKEN_REMINDER" else {
             // CREATED proves nothing: it is no sign that the token reached us.
-            return notice.subtype == "CREATED" ? .noted : .unknownSubtype
+            return notice.subtype == "CREATED" ? .noted : .unknownSubtype(notice.subtype)
         }
         touch(notice.receivedAt)
         guard remember(Notice(signedDate: notice.signedDate, uuid: notice.notificationUUID)) else {

@@ -14,6 +14,8 @@ struct Door {
         var route: Route
         /// At least one.
         var recordCount: Int
+        /// Of the largest of them: key, value and headers.
+        var recordByteCountMax = 0
         /// Goes with the records and back with the answer.
         var requestID: String
     }
@@ -130,6 +132,10 @@ struct Door {
             }
             for index in outputCount..<outputs.outputs.count {
                 outputs.outputs[index].headers = headers
+                admission.recordByteCountMax = max(
+                    admission.recordByteCountMax,
+                    outputs.outputs[index].byteCount
+                )
             }
             return admission
         } catch {

@@ -35,7 +35,13 @@ struct NotificationGate {
     }
 
     /// From now on these roots decide; what was genuine under others must prove itself again.
+    ///
+    /// Where they are the same, the chains that are known stay so: behind a flood of forgeries a new
+    /// start is dear.
     mutating func trust(_ roots: TrustedRoots) {
+        guard !roots.areThose(of: verifier.roots) else {
+            return
+        }
         verifier = SignedDataVerifier(roots: roots)
     }
 
@@ -97,6 +103,10 @@ struct NotificationGate {
                 return false
             }
             try verifier.check(candidate, text)
+            // Last, so that a forgery is refused as one.
+            guard candidate.isNotification else {
+                throw .malformed("it is signed, and no notification: it has no notificationType")
+            }
             return true
         } catch {
             throw Problem(

@@ -1,12 +1,14 @@
 internal import HTTPServer
+internal import StageRuntime
 
 /// Notifications under a new chain of certificates: they wait in a queue with a rate limiter.
 ///
 /// To validate a chain costs ten times what a notification under a known one costs, and a forger can
 /// send a new one each time. So chains are validated at a bounded rate, in the order in which they
 /// came, and all else is judged at once. The line is bounded in bytes; where it is full the largest
-/// is dropped, and then one of the peer that has most in it, not the newcomer: one of usual size
-/// waits three seconds at most, and a peer at another address cannot displace it.
+/// is dropped, and then one of the network that has most in it, not the newcomer: one of usual size
+/// waits three seconds at most, and a peer in another network cannot displace it. Where all come from
+/// a proxy's address, a forger and Apple are one peer, and only the proxy can tell them apart.
 struct NotificationLine {
     /// Of all that wait together; one counts at least ``slotByteCount``, more than Apple's need.
     static let byteCountMax = 8 << 20
@@ -21,7 +23,15 @@ struct NotificationLine {
     /// At most so many requests are verified between two polls of the sockets.
     static let turnCountMax = 4
 
-    private var waiting: [HTTPRequest] = []
+    private struct Place {
+        var request: HTTPRequest
+        /// By ``NumericAddress/network(of:)``.
+        var network: [UInt8]
+
+        var room: Int { NotificationLine.room(of: request) }
+    }
+
+    private var waiting: [Place] = []
     private var byteCount = 0
     private var rate: RateLimit
     private var displaced: [HTTPRequest.ID] = []
@@ -41,41 +51,43 @@ struct NotificationLine {
     ///
     /// - Throws: 429 where the line is full and none in it may be dropped.
     mutating func add(_ request: HTTPRequest) throws(Problem) {
-        while byteCount + Self.room(of: request) > Self.byteCountMax {
-            guard let index = indexThatGivesWay(to: request) else {
+        let place = Place(
+            request: request,
+            network: NumericAddress.network(of: request.remoteAddress)
+        )
+        while byteCount + place.room > Self.byteCountMax {
+            guard let index = indexThatGivesWay(to: place) else {
                 throw .tooManyRequests
             }
-            displaced.append(waiting[index].id)
+            displaced.append(waiting[index].request.id)
             remove(at: index)
         }
-        byteCount += Self.room(of: request)
-        waiting.append(request)
+        byteCount += place.room
+        waiting.append(place)
     }
 
-    /// The largest, where it is larger than the newcomer; else the last of the peer that has most
+    /// The largest, where it is larger than the newcomer; else the last of the network that has most
     /// in the line, where the newcomer's has less: who hangs up leaves what it sent behind, so the
     /// number of connections alone does not bound what one peer has here.
-    private func indexThatGivesWay(to request: HTTPRequest) -> Int? {
-        let largest = waiting.indices.max {
-            Self.room(of: waiting[$0]) < Self.room(of: waiting[$1])
-        }
-        if let largest, Self.room(of: waiting[largest]) > Self.room(of: request) {
+    private func indexThatGivesWay(to newcomer: Place) -> Int? {
+        let largest = waiting.indices.max { waiting[$0].room < waiting[$1].room }
+        if let largest, waiting[largest].room > newcomer.room {
             return largest
         }
-        var counts: [String: Int] = [:]
-        for one in waiting {
-            counts[one.remoteAddress, default: 0] += 1
+        var counts: [[UInt8]: Int] = [:]
+        for place in waiting {
+            counts[place.network, default: 0] += 1
         }
         let greediest = counts.max { $0.value < $1.value }
-        guard let greediest, greediest.value > counts[request.remoteAddress, default: 0] + 1 else {
+        guard let greediest, greediest.value > counts[newcomer.network, default: 0] + 1 else {
             return nil
         }
-        return waiting.lastIndex { $0.remoteAddress == greediest.key }
+        return waiting.lastIndex { $0.network == greediest.key }
     }
 
     /// The next one, if the rate allows it.
     mutating func takeTurn(now: Int64) -> HTTPRequest? {
-        guard let first = waiting.first,
+        guard let first = waiting.first?.request,
             rate.take(Self.chainByteCount + first.body.count, now: now)
         else {
             return nil
@@ -87,7 +99,7 @@ struct NotificationLine {
     /// Milliseconds until the next may be verified; nil where none waits.
     mutating func millisecondsUntilTurn(now: Int64) -> Int64? {
         waiting.first.map { first in
-            rate.milliseconds(until: Self.chainByteCount + first.body.count, now: now)
+            rate.milliseconds(until: Self.chainByteCount + first.request.body.count, now: now)
         }
     }
 
@@ -100,11 +112,11 @@ struct NotificationLine {
     /// Everybody, at the end.
     mutating func takeAll() -> [HTTPRequest.ID] {
         defer { (waiting, byteCount) = ([], 0) }
-        return takeDisplaced() + waiting.map(\.id)
+        return takeDisplaced() + waiting.map(\.request.id)
     }
 
     private mutating func remove(at index: Int) {
-        byteCount -= Self.room(of: waiting[index])
+        byteCount -= waiting[index].room
         waiting.remove(at: index)
     }
 

@@ -182,6 +182,12 @@ extension Problem {
             + " send all again.",
         retryAfterSeconds: 5
     )
+    static let batchRefused = Problem(
+        status: 503,
+        code: "ingest.record_refused",
+        detail: "Kafka takes less at once than was sent to it; part may be stored, send it again.",
+        retryAfterSeconds: 5
+    )
 
     static func bodyTooLarge(byteCountMax: Int) -> Problem {
         Problem(

@@ -75,7 +75,8 @@ struct Waiting {
             return nil
         }
         if let failure = receipt.failure {
-            slots[slot]?.note(Self.problem(for: failure))
+            let byteCountMax = slots[slot]?.admission.recordByteCountMax ?? 0
+            slots[slot]?.note(Self.problem(for: failure, recordByteCountMax: byteCountMax))
         } else {
             slots[slot]?.isPartStored = true
         }
@@ -153,9 +154,13 @@ struct Waiting {
     }
 
     /// Only the size of a record is ever its own fault; all else is the broker's.
-    private static func problem(for failure: String) -> Problem {
+    ///
+    /// A broker holds whole batches against a topic's limit: where that was lowered under us, a small
+    /// record is refused for those beside it, and is taken in another batch.
+    private static func problem(for failure: String, recordByteCountMax: Int) -> Problem {
         switch failure {
-        case "MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "_MSG_SIZE_TOO_LARGE": .recordRefused
+        case "MSG_SIZE_TOO_LARGE", "_MSG_SIZE_TOO_LARGE":
+            recordByteCountMax > IngestLimits.fittingByteCount ? .recordRefused : .batchRefused
         case "_QUEUE_FULL": .queueFull
         default: .notStored
         }

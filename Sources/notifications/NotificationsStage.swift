@@ -95,11 +95,12 @@ final class NotificationsStage: ReloadingStage {
         into plan: inout BatchPlan
     ) throws(Fault) -> Verdict {
         let received = try Self.received(value)
+        let notification = try verified(received, now: plan.now)
+        let token = try Self.token(of: notification)
+        // Only what Apple sent shows that the door stood open to Apple.
         if let gap = gaps.heard(at: received.receivedAt).flatMap(whole) {
             tell(gap)
         }
-        let notification = try verified(received, now: plan.now)
-        let token = try Self.token(of: notification)
         try checkApp(of: notification.identity, about: token?.id)
         do throws(NotificationFault) {
             if token == nil {

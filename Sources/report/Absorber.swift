@@ -305,10 +305,12 @@ struct Absorber {
         case .underWay: return .settled("under_way")
         case .guarded: return .settled("guarded")
         case .noted: return .settled("noted")
-        case .unknownSubtype:
+        case .unknownSubtype(let subtype):
             log.limited(
-                .warning,
-                "a notification has a subtype that nobody knows",
+                .error,
+                "Apple asks for something about a token with a subtype that nobody knows",
+                per: subtype,
+                ("subtype", .text(subtype ?? "none")),
                 ("traceId", .text(trace?.traceID ?? ""))
             )
             return .settled("unknown_subtype")

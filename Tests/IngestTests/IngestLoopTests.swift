@@ -346,21 +346,29 @@ final class IngestBench {
 
     /// Goal: 413 says that nothing of the request is stored.
     @Test(arguments: [
-        (["MSG_SIZE_TOO_LARGE"], 413, "ingest.record_refused"),
-        (["MSG_SIZE_TOO_LARGE", "INVALID_RECORD"], 413, "ingest.record_refused"),
-        (["MSG_SIZE_TOO_LARGE", nil], 503, "ingest.record_refused"),
-        ([nil, "MSG_SIZE_TOO_LARGE"], 503, "ingest.record_refused"),
-        (["_MSG_TIMED_OUT", "MSG_SIZE_TOO_LARGE"], 503, "ingest.broker_away"),
-        (["MSG_SIZE_TOO_LARGE", "_QUEUE_FULL", nil], 503, "ingest.queue_full"),
+        (65_500, ["MSG_SIZE_TOO_LARGE"], 413, "ingest.record_refused"),
+        (65_500, ["MSG_SIZE_TOO_LARGE", "_MSG_SIZE_TOO_LARGE"], 413, "ingest.record_refused"),
+        (65_500, ["MSG_SIZE_TOO_LARGE", nil], 503, "ingest.record_refused"),
+        (65_500, [nil, "MSG_SIZE_TOO_LARGE"], 503, "ingest.record_refused"),
+        (65_500, ["_MSG_TIMED_OUT", "MSG_SIZE_TOO_LARGE"], 503, "ingest.broker_away"),
+        (65_500, ["MSG_SIZE_TOO_LARGE", "_QUEUE_FULL", nil], 503, "ingest.queue_full"),
+        // The batch was too large in which they lay: a topic's limit was lowered under us.
+        (1, ["MSG_SIZE_TOO_LARGE"], 503, "ingest.record_refused"),
+        (1, ["MSG_SIZE_TOO_LARGE", "MSG_SIZE_TOO_LARGE"], 503, "ingest.record_refused"),
+        // A topic that is compacted refuses a record without a key, whatever its size.
+        (65_500, ["INVALID_RECORD"], 503, "ingest.broker_away"),
     ])
-    func `refuses for their size only records of which none is stored`(
+    func `refuses for their size only large records of which none is stored`(
+        tokenByteCount: Int,
         failures: [String?],
         status: Int,
         code: String
     ) throws {
         let bench = try IngestBench()
         bench.sink.storesAtOnce = false
-        let line = "{\"token\":\"a\"}\n"
+        // The largest that the door takes becomes more than 64 KiB in its envelope.
+        let token = String(repeating: "a", count: tokenByteCount)
+        let line = "{\"token\":\"\(token)\"}\n"
         bench.post(
             "/v1/tokens",
             String(repeating: line, count: failures.count),

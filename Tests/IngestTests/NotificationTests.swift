@@ -1,3 +1,4 @@
+import Crypto
 import HTTPClient
 import HTTPServer
 import Kafka
@@ -31,7 +32,8 @@ private struct NotificationDoor {
     /// A payload of about so many bytes.
     static func payload(_ more: String = "", byteCount: Int = 0) -> String {
         let filling = String(repeating: "x", count: byteCount)
-        return #"{"signedDate":1700000000000,"filling":"\#(filling)"\#(more)}"#
+        let type = #""notificationType":"TEST","signedDate":1700000000000"#
+        return #"{\#(type),"filling":"\#(filling)"\#(more)}"#
     }
 
     /// The status and code of a refusal; 200 where it is admitted, 0 where it waits.
@@ -134,6 +136,23 @@ private struct NotificationDoor {
         ("certificates that are none", "jws.certificate", { _ in signedText() }),
     ]
 
+    /// Apple signs under the same certificates for every buyer's device.
+    @Test(arguments: [true, false])
+    func `are refused where Apple signed something else`(isChainKnown: Bool) throws {
+        var door = try NotificationDoor()
+        if isChainKnown {
+            try door.meetApple()
+        }
+        let sale = #"{"transactionId":"1","bundleId":"com.example","signedDate":1700000000000}"#
+        var answer = door.send(signed: door.apple.sign(sale))
+        if !isChainKnown {
+            #expect(answer == (0, ""))
+            answer = (door.turns(milliseconds: 0).first?.1 ?? 0, "jws.malformed")
+        }
+        #expect(answer == (400, "jws.malformed"))
+        #expect(door.outputs.outputs.count == (isChainKnown ? 1 : 0))
+    }
+
     private static func signature(_ character: Character) -> String {
         String(repeating: character, count: 86)
     }
@@ -158,6 +177,13 @@ private struct NotificationDoor {
         door.door.notifications?.trust(door.apple.roots)
         #expect(door.send(signed: signed) == (0, ""))
         #expect(door.turns(milliseconds: 0).map(\.1) == [200])
+    }
+
+    @Test func `stay known where the same roots are read again`() throws {
+        var door = try NotificationDoor()
+        try door.meetApple()
+        door.door.notifications?.trust(try TrustedRoots(pem: door.apple.authority.rootPEM))
+        #expect(door.send(signed: door.apple.sign(NotificationDoor.payload())) == (200, ""))
     }
 
     @Test func `find the door open although another sends nonsense without end`() throws {
@@ -241,6 +267,17 @@ private struct NotificationDoor {
         #expect(door.turns(milliseconds: 3_000).map(\.1).filter { $0 == 200 } == [200])
     }
 
+    @Test func `are not sent away for one who has all addresses of a network`() throws {
+        var door = try NotificationDoor()
+        let forged = try door.apple.forge(NotificationDoor.payload())
+        for host in 0..<5_000 {
+            _ = door.send(signed: forged, from: "2001:db8:0:1::\(String(host, radix: 16))")
+        }
+        let signed = door.apple.sign(NotificationDoor.payload())
+        #expect(door.send(signed: signed, from: "2001:db8:0:2::1") == (0, ""))
+        #expect(door.turns(milliseconds: 3_000).map(\.1).filter { $0 == 200 } == [200])
+    }
+
     @Test func `that are genuine and sent over and over fill the topic at a bounded rate`() throws {
         var door = try NotificationDoor()
         try door.meetApple()
@@ -284,7 +321,7 @@ private struct NotificationDoor {
         throws
     {
         let bench = try IngestBench()
-        let payload = #"{"signedDate":1700000000000}"#
+        let payload = NotificationDoor.payload()
         let genuine = "{\"signedPayload\":\"\(bench.apple.sign(payload))\"}"
         let forged = "{\"signedPayload\":\"\(try bench.apple.forge(payload))\"}"
         bench.sink.storesAtOnce = false

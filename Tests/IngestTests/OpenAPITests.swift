@@ -101,6 +101,7 @@ struct `The OpenAPI document` {
     @Test func `describes what is asked and answered`() throws {
         let uuid = `The door of ingest`.uuid
         let bench = try IngestBench()
+        let notification = #"{"notificationType":"TEST","signedDate":1700000000000}"#
         let asked = [
             ("Token", "/v1/tokens", "{\"token\":\"abc\"}"),
             (
@@ -118,7 +119,7 @@ struct `The OpenAPI document` {
             ),
             (
                 "Notification", "/v1/notifications",
-                "{\"signedPayload\":\"\(bench.apple.sign("{\"signedDate\":1700000000000}"))\"}"
+                "{\"signedPayload\":\"\(bench.apple.sign(notification))\"}"
             ),
             (
                 "AccountToken", "/v1/account-tokens",

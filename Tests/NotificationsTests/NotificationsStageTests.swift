@@ -93,14 +93,17 @@ struct NotificationDraft: Sendable {
                 return isInLog ? gap : nil
             }
         ) { files }
-        let times = [0, 1, 200, 201].map {
-            Timestamp(milliseconds: 1_700_000_000_000) + .hours($0)
-        }
-        let values = times.map {
-            #"{"signedPayload":"a.b.c","receivedAt":\#($0.milliseconds)}"#
+        let start = Timestamp(milliseconds: 1_700_000_000_000)
+        let test = payloads.sign(#"{"notificationType":"TEST","signedDate":1700000000000}"#)
+        // Neither shows that the door stood open to Apple: a forgery, and a buyer's transaction.
+        let sale = payloads.sign(#"{"transactionId":"1","signedDate":1700000000000}"#)
+        let heard = [(0, test), (1, test), (100, "a.b.c"), (101, sale), (200, test), (201, test)]
+        let values = heard.map { hours, signed in
+            let time = (start + .hours(Int64(hours))).milliseconds
+            return #"{"signedPayload":"\#(signed)","receivedAt":\#(time)}"#
         }
         judge(values, by: stage)
-        #expect(asked == [GapWatch.Gap(from: times[1], to: times[2])])
+        #expect(asked == [GapWatch.Gap(from: start + .hours(1), to: start + .hours(200))])
         let line = "tollway_notification_gaps_total \(isInLog ? 1 : 0)\n"
         let text = String(decoding: metrics.render(), as: UTF8.self)
         #expect(text.contains(line), "\(text)")

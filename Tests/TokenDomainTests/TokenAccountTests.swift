@@ -282,7 +282,7 @@ import Testing
         // Due with its month's reports, 15 days after the month, not a year later.
         #expect(account.current?.deadline == Timestamp(milliseconds: 1_771_200_000_000))
         let unknown = Fixtures.notice("SOMETHING_NEW", uuid: "3")
-        expect(account.take(unknown, now: Self.received), .unknownSubtype)
+        expect(account.take(unknown, now: Self.received), .unknownSubtype("SOMETHING_NEW"))
     }
 
     @Test(arguments: [true, false])
