@@ -23,6 +23,10 @@ package struct AppleReply: Equatable, Sendable {
     package var transport: Transport
     /// Why there was no answer, as far as the transport knows; nil where there was one.
     package var failure: TransportFailure?
+    /// The answer has a body, whatever it holds.
+    ///
+    /// Apple documents none of a 200 to Set App Account Token.
+    package var hasBody: Bool
     /// The reasons in the body, from `errors[]` or a bare object; nil where it holds none.
     package var errors: [AppleError]?
     /// `requestIdentifier` in the body of a 200 to a PUT.
@@ -41,6 +45,7 @@ package struct AppleReply: Equatable, Sendable {
     package init(
         transport: Transport,
         failure: TransportFailure? = nil,
+        hasBody: Bool = false,
         errors: [AppleError]? = nil,
         acknowledged: String? = nil,
         isOurs: Bool? = nil,
@@ -49,6 +54,7 @@ package struct AppleReply: Equatable, Sendable {
     ) {
         self.transport = transport
         self.failure = failure
+        self.hasBody = hasBody
         self.errors = errors
         self.acknowledged = acknowledged
         self.isOurs = isOurs

@@ -27,8 +27,9 @@ extension AppleReply {
     }
 
     /// What a person reads: `HTTP 500`, `timeout`.
-    var failureText: String {
+    func failureText(of endpoint: SendQueue.Endpoint) -> String {
         switch transport {
+        case .answered(200) where endpoint == .accountTokens: "HTTP 200 with a body"
         case .answered(200): "HTTP 200 without a report"
         case .answered(let status): "HTTP \(status)"
         case .notSent, .doubtful, .noKey: statusLabel

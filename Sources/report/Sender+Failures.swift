@@ -30,10 +30,11 @@ extension Sender {
                 ("because", .text(failure.sentence))
             )
         }
-        // A 200 without a report is nobody's answer but a proxy's.
-        if reply.isFailure || reply.httpStatus == 200 && answer.isUnanswered {
+        // A 200 that is not as Apple documents it is nobody's answer but a proxy's.
+        if reply.isFailure || (200...299).contains(reply.httpStatus) && answer.isUnanswered {
+            let text = reply.failureText(of: flight.queue.endpoint)
             change(flight.queue, now: now) {
-                $0.failed(reply.failureText, sentAt: flight.sentAt, now: now)
+                $0.failed(text, sentAt: flight.sentAt, now: now)
             }
         } else if reply.transport != .noKey, !isNotHeld {
             // A look-up that finds nothing is how each try after a failure begins: no recovery.

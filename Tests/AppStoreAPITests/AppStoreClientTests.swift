@@ -35,6 +35,7 @@ import TokenDomain
             act = .answer(status, headers, Array(body.utf8))
             reply = AppleReply(
                 transport: .answered(status: status),
+                hasBody: !body.isEmpty,
                 errors: errors,
                 acknowledged: acknowledged,
                 retryAfter: retryAfter

@@ -42,6 +42,30 @@ import TokenWire
         #expect(value(bench, #"tollway_report_apple_failing_seconds{app="1""#) == 0)
     }
 
+    /// Apple answers account tokens with an empty body: a page is a proxy's, and nothing is set.
+    @Test(arguments: [200, 203])
+    func `is one too where account tokens are answered with a page`(status: Int) throws {
+        let bench = ReportBench()
+        bench.script = { _ in .page(status) }
+        bench.launch()
+        let token = "00000000-0000-4000-8000-000000000000"
+        for number in 1...60 {
+            bench.requestAccountToken(token, transaction: "\(number)")
+            try bench.pass(.seconds(5))
+        }
+        #expect(try bench.accountTokenOutcomes().isEmpty)
+        #expect(bench.logLines.with("Apple fails every request of a lane").count == 1)
+        let reason = status == 200 ? "HTTP 200 with a body ×" : "HTTP \(status) ×"
+        #expect(try shown(bench).contains(#""because":"\#(reason)"#))
+        #expect(value(bench, #"tollway_report_apple_failing_seconds{app="1""#) ?? 0 > 280)
+        bench.script = { _ in .answered }
+        try bench.pass(.minutes(10))
+        #expect(bench.appleStore.accountTokens.count == 60)
+        let outcomes = try bench.accountTokenOutcomes().map(\.outcome)
+        #expect(outcomes == Array(repeating: .accepted, count: 60))
+        #expect(value(bench, #"tollway_report_apple_failing_seconds{app="1""#) == 0)
+    }
+
     private static let slackOfApp1 = #"tollway_deadline_slack_seconds{app="1","#
 
     private func lines(_ bench: ReportBench, _ prefix: String) -> [String] {

@@ -20,6 +20,8 @@ package final class ScriptedApple: AppleClient {
         case noKey
         /// Apple does not act, and answers with this status.
         case status(Int, retryAfter: Timestamp? = nil, code: Int64? = nil)
+        /// A proxy answers in Apple's place, with this status and a page.
+        case page(Int)
         /// Apple refuses.
         case refused([AppleError])
         /// No answer ever.
@@ -173,6 +175,8 @@ package final class ScriptedApple: AppleClient {
                 errors: code.map { [AppleError(code: $0, fieldName: nil, lineItemID: nil)] },
                 retryAfter: retryAfter
             )
+        case .page(let status):
+            reply = AppleReply(transport: .answered(status: status), hasBody: true)
         case .refused(let errors):
             reply = AppleReply(transport: .answered(status: 400), errors: errors)
         case .silence:

@@ -238,4 +238,11 @@ import TokenDomain
         )
         #expect(AccountTokenAnswer(reply) == meaning)
     }
+
+    /// Apple's own has none; a proxy in Apple's place sends a page.
+    @Test(arguments: [200, 204, 299])
+    func `is no yes where it has a body`(status: Int) {
+        let reply = AppleReply(transport: .answered(status: status), hasBody: true)
+        #expect(AccountTokenAnswer(reply) == .again(notBefore: nil))
+    }
 }
