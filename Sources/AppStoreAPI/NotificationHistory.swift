@@ -55,18 +55,26 @@ package struct NotificationHistoryPage: Equatable, Sendable {
     /// Nil where the body is no page: then nothing of it is known.
     ///
     /// A record without `signedPayload` makes it none, and so does `hasMore` without a token: what
-    /// follows would be skipped.
+    /// follows would be skipped. An object that has neither `notificationHistory` nor `hasMore`, or
+    /// one of them of another type, is a proxy's or an error, and not Apple's last page.
     package init?(_ body: [UInt8]) {
         guard let body = JSONValue(body), body.members != nil else {
             return nil
         }
-        let records = body["notificationHistory"]?.elements ?? []
+        let history = body["notificationHistory"]
+        let more = body["hasMore"]
+        guard history != nil || more != nil, history == nil || history?.elements != nil,
+            more == nil || more?.flag != nil
+        else {
+            return nil
+        }
+        let records = history?.elements ?? []
         signedPayloads = records.compactMap { $0["signedPayload"]?.text }
         guard signedPayloads.count == records.count else {
             return nil
         }
         let token = body["paginationToken"]?.text
-        if body["hasMore"]?.flag == true {
+        if more?.flag == true {
             guard let token, !token.isEmpty else {
                 return nil
             }

@@ -76,6 +76,7 @@ import TokenDomain
             ),
             // A token without more is the place after the end.
             (#"{"notificationHistory":[{"signedPayload":"a"}],"paginationToken":"n"}"#, ["a"], nil),
+            (#"{"hasMore":false}"#, [], nil),
         ] as [(String, [String], String?)]
     )
     func `are answered by a page`(body: String, payloads: [String], next: String?) throws {
@@ -88,6 +89,10 @@ import TokenDomain
         "", "[]", #"{"notificationHistory":[{}]}"#,
         #"{"notificationHistory":[],"hasMore":true}"#,
         #"{"notificationHistory":[],"hasMore":true,"paginationToken":""}"#,
+        // A proxy's, or an error: no word about the pages that follow.
+        "{}", #"{"message":"x"}"#, #"{"paginationToken":"n"}"#,
+        #"{"notificationHistory":{}}"#, #"{"notificationHistory":null}"#,
+        #"{"notificationHistory":[],"hasMore":"true"}"#,
     ])
     func `are answered by no page that would skip something`(body: String) {
         #expect(NotificationHistoryPage(Array(body.utf8)) == nil)
