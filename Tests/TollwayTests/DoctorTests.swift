@@ -181,9 +181,13 @@ import TokenDomain
 
     @Test(
         arguments: [
-            (200, 400, [.ok, .ok]), (404, 400, [.ok, .ok]), (401, 401, [.failed, .failed]),
+            (400, 400, [.ok, .ok]), (401, 401, [.failed, .failed]),
             (401, 400, [.warning, .ok]), (400, 401, [.ok, .failed]), (403, 400, [.failed, .ok]),
             (429, 500, [.skipped, .skipped]), (400, nil, [.ok, .skipped]),
+            // A proxy answers, or a wrong address: report stops the lane by that.
+            (200, 400, [.failed, .ok]), (404, 400, [.failed, .ok]), (302, 400, [.failed, .ok]),
+            (407, 400, [.failed, .ok]), (401, 404, [.failed, .failed]),
+            (401, 200, [.failed, .failed]),
         ] as [(Int?, Int?, [DoctorFinding.Verdict])]
     )
     func `learns from Apple's answers whether a key is good in each world`(
@@ -200,6 +204,24 @@ import TokenDomain
             #expect(finding.sentence.contains("the key K of app 1"))
             #expect((finding.repair != nil) == [.failed, .warning].contains(finding.verdict))
         }
+    }
+
+    @Test(
+        arguments: [
+            (401, .ok), (400, .ok), (403, .ok), (429, .ok), (500, .ok), (200, .failed),
+            (204, .failed), (302, .failed), (404, .failed), (407, .failed),
+        ] as [(Int, DoctorFinding.Verdict)]
+    )
+    func `learns from Apple's answers whether it is Apple that answers`(
+        httpStatus: Int,
+        verdict: DoctorFinding.Verdict
+    ) {
+        let finding = DoctorApple.host("sandbox, URL", .sandbox, httpStatus: httpStatus)
+        #expect(finding.verdict == verdict)
+        #expect(finding.sentence.contains("sandbox, URL"))
+        #expect(finding.sentence.contains("HTTP \(httpStatus)"))
+        let names = finding.repair?.contains("TOLLWAY_APPLE_SANDBOX_URL") == true
+        #expect(names == (verdict == .failed))
     }
 
     @Test func `says how many keys it did not ask Apple about`() throws {

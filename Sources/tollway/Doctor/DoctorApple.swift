@@ -86,7 +86,7 @@ struct DoctorApple {
         let name = "\(answer.environment.rawValue), \(answer.url)"
         switch answer.outcome {
         case .answered(let heard):
-            return .ok(.apple, "\(name) answers (HTTP \(heard.status))")
+            return host(name, answer.environment, httpStatus: heard.status)
         case .failed(let failure):
             return .failed(
                 .apple,
@@ -97,6 +97,53 @@ struct DoctorApple {
                     : "let this machine out to it by HTTPS, DNS and proxies included; reports wait"
             )
         }
+    }
+
+    /// What its answer to the unsigned question says of a host.
+    static func host(
+        _ name: String,
+        _ environment: AppleEnvironment,
+        httpStatus: Int
+    ) -> DoctorFinding {
+        isSomebodyElses(httpStatus)
+            ? .failed(
+                .apple,
+                "somebody else than Apple's report service answers at \(name) (HTTP \(httpStatus))",
+                somebodyElse(environment)
+            )
+            : .ok(.apple, "\(name) answers (HTTP \(httpStatus))")
+    }
+
+    /// Whether the answer shows a wrong address or a proxy: by the same status `report` stops a lane,
+    /// or takes a 200 for an outage.
+    ///
+    /// Apple documents none of them for this GET (apple-api 2.1): there is no report to show, and
+    /// Apple says so with 400. A 403 is taken to be about the key.
+    private static func isSomebodyElses(_ httpStatus: Int) -> Bool {
+        switch httpStatus {
+        case 200...299:
+            return true
+        case 403:
+            return false
+        default:
+            let meaning = ReportAnswer(
+                AppleReply(transport: .answered(status: httpStatus)),
+                to: .retrieve,
+                identifier: nobodysReport,
+                newestDate: nil,
+                now: Timestamp(milliseconds: 0)
+            )
+            return meaning == .lane(.misdirected, until: nil)
+        }
+    }
+
+    private static func somebodyElse(_ environment: AppleEnvironment) -> String {
+        let setting: Setting =
+            switch environment {
+            case .production: .appleProductionURL
+            case .sandbox: .appleSandboxURL
+            }
+        return "mend \(setting.fullName), or have the host left out of the proxy between"
     }
 
     /// What Apple's answers to a signed question for nobody's report say of the key, in each world.
@@ -113,9 +160,10 @@ struct DoctorApple {
         }
     }
 
-    /// That there is no such report, Apple says with 400: to whom it does not know, 401.
+    /// That there is no such report, Apple says with 400, and with nothing else (apple-api 2.1): to
+    /// whom it does not know, 401.
     private static func accepts(_ httpStatus: Int) -> Bool {
-        [200, 400, 404].contains(httpStatus)
+        httpStatus == 400
     }
 
     private static func key(
@@ -146,6 +194,12 @@ struct DoctorApple {
                 .keys,
                 "\(place) lets \(name) report nothing (HTTP 403)",
                 "it must be an In-App Purchase key, and the app must have the entitlement"
+            )
+        case _ where isSomebodyElses(httpStatus):
+            return .failed(
+                .apple,
+                "somebody else than \(place) answers what \(name) signs (HTTP \(httpStatus))",
+                somebodyElse(environment)
             )
         default:
             return .skipped(
