@@ -111,6 +111,59 @@ import TokenWire
         )
     }
 
+    private static let proof = "waits for the proof that it is unknown"
+    private static let remembered =
+        "that is only remembered: nothing more is sent until the token comes"
+    private static let replay = "nothing more is sent unless its dead letter is replayed"
+
+    /// Minutes after the epoch at which a notice came, and whether the guard looks at it.
+    @Test(
+        arguments: [
+            (nil, (1, true), nil, ["00:01: \(proof)"]),
+            (nil, nil, (2, true), ["00:02: \(proof)"]),
+            (nil, (2, true), (1, true), ["00:01: \(proof)"]),
+            (nil, nil, (2, false), ["00:02: \(remembered)"]),
+            (nil, (1, true), (2, false), ["00:01: \(proof)", "00:02: \(remembered)"]),
+            (.seen, (1, true), nil, ["00:01: \(replay)"]),
+            (.seen, nil, (2, true), ["00:02: \(replay)"]),
+            (.seen, (2, true), (1, false), ["00:01: \(replay)"]),
+        ] as [(TokenRole?, notice: (Int64, Bool)?, reminder: (Int64, Bool)?, [String])]
+    )
+    func `says what Apple asked for, and what is waited for`(
+        role: TokenRole?,
+        notice: (Int64, Bool)?,
+        reminder: (Int64, Bool)?,
+        words: [String]
+    ) {
+        func waiting(_ row: (Int64, Bool)) -> TokenAccount.WaitingNotice {
+            let receivedAt = Timestamp(milliseconds: 0) + .minutes(row.0)
+            return TokenAccount.WaitingNotice(
+                receivedAt: receivedAt,
+                guardedFrom: row.1 ? receivedAt + .minutes(15) : nil,
+                origin: RecordOrigin(topic: 0, partition: 0, offset: 0)
+            )
+        }
+        var account = TokenAccount(
+            externalPurchaseID: TokenID("x"),
+            touchedAt: Timestamp(milliseconds: 0)
+        )
+        account.role = role
+        account.waitingNotice = notice.map(waiting)
+        account.waitingReminder = reminder.map(waiting)
+        let standing = TraceStanding(
+            id: TokenID("x"),
+            account: account,
+            deadLetters: [],
+            now: Timestamp(milliseconds: 0)
+        )
+        let lines = words.map {
+            "Apple asked at 1970-01-01T\($0.prefix(5)):00.000Z;\($0.dropFirst(6))"
+        }
+        // Of what was a dead letter, a line more says so.
+        #expect(Array(standing.lines.prefix(lines.count)) == lines)
+        #expect(standing.lines.count == lines.count + (role == .seen ? 1 : 0))
+    }
+
     /// Report forgets a token, the ledger keeps its outcomes for ever.
     @Test(
         arguments: [

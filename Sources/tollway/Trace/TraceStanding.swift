@@ -90,11 +90,30 @@ struct TraceStanding {
                 "owed at \(Self.time(debt.dueAt.milliseconds)) because of \(debt.reason.rawValue)"
             )
         }
-        if let notice = account.waitingNotice {
-            words.append(
-                "Apple asked at \(Self.time(notice.receivedAt.milliseconds)); waits for the proof"
-                    + " that it is unknown"
-            )
+        return words + asked(account)
+    }
+
+    /// What Apple asked for while no device and no link had brought the token: one line for notices
+    /// that mean the same, with the time of the first.
+    private func asked(_ account: TokenAccount) -> [String] {
+        let notices = [account.waitingNotice, account.waitingReminder].compactMap { $0 }
+            .sorted { $0.receivedAt < $1.receivedAt }
+        var meanings: [String] = []
+        var words: [String] = []
+        for notice in notices {
+            let meaning =
+                if account.role == .seen {
+                    "nothing more is sent unless its dead letter is replayed"
+                } else if notice.guardedFrom == nil {
+                    "that is only remembered: nothing more is sent until the token comes"
+                } else {
+                    "waits for the proof that it is unknown"
+                }
+            if !meanings.contains(meaning) {
+                meanings.append(meaning)
+                let time = Self.time(notice.receivedAt.milliseconds)
+                words.append("Apple asked at \(time); \(meaning)")
+            }
         }
         return words
     }
