@@ -29,9 +29,12 @@ read_all(BIO *bio, ccrypto_roots *roots)
 {
 	X509 *x509;
 	unsigned long error;
+	int has_root = 0;
 	int ok;
 
 	while ((x509 = PEM_read_bio_X509(bio, NULL, refuse_passphrase, NULL)) != NULL) {
+		if (X509_NAME_cmp(X509_get_subject_name(x509), X509_get_issuer_name(x509)) == 0)
+			has_root = 1;
 		ok = X509_STORE_add_cert(roots->store, x509);
 		X509_free(x509);
 		if (ok != 1)
@@ -43,7 +46,9 @@ read_all(BIO *bio, ccrypto_roots *roots)
 	error = ERR_peek_last_error();
 	if (ERR_GET_LIB(error) != ERR_LIB_PEM || ERR_GET_REASON(error) != PEM_R_NO_START_LINE)
 		return (CCRYPTO_ERROR_FORM);
-	return (roots->count > 0 ? CCRYPTO_OK : CCRYPTO_ERROR_COUNT);
+	if (roots->count == 0)
+		return (CCRYPTO_ERROR_COUNT);
+	return (has_root ? CCRYPTO_OK : CCRYPTO_ERROR_NO_ROOT);
 }
 
 int

@@ -16,7 +16,8 @@ package final class TrustedRoots: @unchecked Sendable {
     /// Reads a bundle of certificates in PEM; text between them is ignored.
     ///
     /// - Throws: ``CryptoFault/rootCount`` if it holds none or more than ``countMax``;
-    ///   ``CryptoFault/malformed`` if one of them cannot be read.
+    ///   ``CryptoFault/malformed`` if one of them cannot be read; ``CryptoFault/noRoot`` if none of
+    ///   them is its own issuer. Intermediates beside a root do no harm.
     package init(pem: [UInt8]) throws(CryptoFault) {
         guard !pem.isEmpty else {
             throw .rootCount

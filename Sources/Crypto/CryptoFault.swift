@@ -10,6 +10,8 @@ package enum CryptoFault: Error, Equatable, Sendable {
     case encrypted
     /// No certificate in a bundle of roots, or more than ``TrustedRoots/countMax``.
     case rootCount
+    /// Certificates, and each was issued by another: no path ends at one of them.
+    case noRoot
     /// OpenSSL itself could not: no memory, no randomness.
     case library
 
@@ -20,6 +22,7 @@ package enum CryptoFault: Error, Equatable, Sendable {
         case .wrongCurve: "its key is not on the curve P-256"
         case .encrypted: "it is encrypted; store it without a passphrase"
         case .rootCount: "it must hold 1 to \(TrustedRoots.countMax) PEM certificates"
+        case .noRoot: "it holds no root: each certificate in it was issued by another"
         case .library: "the cryptographic library failed"
         }
     }
@@ -32,6 +35,7 @@ package enum CryptoFault: Error, Equatable, Sendable {
             case Int(CCRYPTO_ERROR_CURVE): .wrongCurve
             case Int(CCRYPTO_ERROR_ENCRYPTED): .encrypted
             case Int(CCRYPTO_ERROR_COUNT): .rootCount
+            case Int(CCRYPTO_ERROR_NO_ROOT): .noRoot
             default: .library
             }
     }

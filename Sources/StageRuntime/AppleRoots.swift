@@ -26,13 +26,18 @@ package enum AppleRoots {
             throw .unreadableFile(
                 setting: setting,
                 path: path,
-                because: error.explanation + hint(pem)
+                because: error.explanation + hint(pem, error)
             )
         }
     }
 
-    /// Apple hands its roots out in DER.
-    package static func hint(_ bytes: [UInt8]) -> String {
-        bytes.first == 0x30 ? "; openssl x509 -inform der turns DER into PEM" : ""
+    /// What to do about a file that was refused; empty where its fault says it.
+    ///
+    /// Apple hands its roots out in DER, and its intermediates on the same page.
+    package static func hint(_ bytes: [UInt8], _ fault: CryptoFault) -> String {
+        if fault == .noRoot {
+            return "; put Apple Root CA - G3 there (www.apple.com/certificateauthority)"
+        }
+        return bytes.first == 0x30 ? "; openssl x509 -inform der turns DER into PEM" : ""
     }
 }

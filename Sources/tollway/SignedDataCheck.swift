@@ -112,7 +112,7 @@ enum SignedDataCheck {
         do throws(CryptoFault) {
             return try TrustedRoots(pem: pem)
         } catch {
-            let hint = AppleRoots.hint(pem)
+            let hint = AppleRoots.hint(pem, error)
             throw .usage(
                 "bad_roots",
                 "the roots in \"\(path)\" cannot be used: \(error.explanation)\(hint)"

@@ -69,9 +69,19 @@ import Testing
 
 @Suite struct `A bundle of roots` {
     let pem: [UInt8]
+    let intermediate: [UInt8]
 
     init() throws {
-        pem = try TestCertificateAuthority(validSeconds: 0...1).rootPEM
+        let authority = try TestCertificateAuthority(validSeconds: 0...1)
+        pem = authority.rootPEM
+        intermediate = authority.intermediate.certificate.pem
+    }
+
+    @Test func `holds one root at least, and intermediates beside it`() throws {
+        #expect(throws: CryptoFault.noRoot) { try TrustedRoots(pem: intermediate) }
+        #expect(throws: CryptoFault.noRoot) { try TrustedRoots(pem: intermediate + intermediate) }
+        #expect(try TrustedRoots(pem: intermediate + pem).count == 2)
+        #expect(try TrustedRoots(pem: pem + intermediate).count == 2)
     }
 
     @Test func `holds every certificate in it, with text between them`() throws {

@@ -176,9 +176,9 @@ enum SignedRules {
         else {
             return "a certificate does not come back as it was written"
         }
-        guard read({ () throws(CryptoFault) in try TrustedRoots(pem: found.pem) })?.count == 1
-        else {
-            return "a certificate in PEM is no bundle of one"
+        let pair = authority.rootPEM + found.pem
+        guard read({ () throws(CryptoFault) in try TrustedRoots(pem: pair) })?.count == 2 else {
+            return "a certificate in PEM is no member of a bundle"
         }
         return accepted(found) ? "a path is accepted that our root did not sign" : nil
     }

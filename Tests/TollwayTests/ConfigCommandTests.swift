@@ -31,6 +31,36 @@ import Testing
         #expect(run.output.contains("app 1 needs a bundleId"))
     }
 
+    @Test(arguments: ["ingest", "report", "notifications"])
+    func `refuses roots that are intermediates alone, and says what to put there`(
+        worker: String
+    ) throws {
+        let folder = try TemporaryFolder()
+        let authority = try TestCertificateAuthority(validSeconds: 0...1)
+        let key = try folder.file("k.p8", Data(try P256PrivateKey.generate().pem))
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key.path)
+        let apps = """
+            {"apps":[{"appAppleId":1,"bundleId":"b","issuerId":"i","keyId":"K",
+            "privateKeyFile":"\(key.path)"}]}
+            """
+        let environment = [
+            "TOLLWAY_APPS_FILE": try folder.file("apps.json", Data(apps.utf8)).path,
+            "TOLLWAY_APPLE_ROOTS_FILE": folder.url.appending(path: "roots.pem").path,
+        ]
+        let intermediate = authority.intermediate.certificate.pem
+        for (pem, exit) in [(intermediate, 1), (intermediate + authority.rootPEM, 0)] {
+            try folder.file("roots.pem", Data(pem))
+            let run = try TollwayProcess.run(
+                ["config", "check", "--worker", worker],
+                environment: environment
+            )
+            #expect(run.exitCode == exit, "\(run.output)")
+            for part in ["it holds no root", "put Apple Root CA - G3 there"] {
+                #expect(run.output.contains(part) == (exit == 1), "\(run.output)")
+            }
+        }
+    }
+
     @Test func `reads the exchange rates that purchases would read`() throws {
         let folder = try TemporaryFolder()
         let apps = try folder.file(

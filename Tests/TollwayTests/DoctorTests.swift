@@ -105,6 +105,27 @@ import TokenDomain
         #expect(failed(findings).allSatisfy { ($0["repair"] as? String)?.isEmpty == false })
     }
 
+    /// Of what Apple signs nothing would be genuine.
+    @Test func `finds roots that are intermediates alone, and says which root to put there`()
+        throws
+    {
+        let folder = try TemporaryFolder()
+        let settings = try settings(folder)
+        let authority = try TestCertificateAuthority(validSeconds: 0...4_000_000_000)
+        let intermediate = authority.intermediate.certificate.pem
+        try folder.file("roots.pem", Data(intermediate))
+        let (exit, findings) = try run(settings, ["--no-kafka", "--no-apple"])
+        #expect(exit == 1)
+        let sentences = failed(findings).compactMap { $0["finding"] as? String }
+        // Ingest, report and notifications read them, and doctor itself.
+        #expect(sentences.count == 4)
+        for part in ["it holds no root", "put Apple Root CA - G3 there"] {
+            #expect(sentences.allSatisfy { $0.contains(part) }, "\(sentences)")
+        }
+        try folder.file("roots.pem", Data(intermediate + authority.rootPEM))
+        #expect(try run(settings, ["--no-kafka", "--no-apple"]).exitCode == 0)
+    }
+
     @Test(arguments: ["a", "a/b/c", "a/", "a/b//", ""])
     func `takes a folder that a worker would make with all above it`(path: String) throws {
         let folder = try TemporaryFolder()

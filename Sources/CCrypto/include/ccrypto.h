@@ -20,6 +20,7 @@ enum {
 	CCRYPTO_ERROR_MISMATCH = -5,	/* the signature is not by this key over this message */
 	CCRYPTO_ERROR_ENCRYPTED = -6,	/* a key that wants a passphrase */
 	CCRYPTO_ERROR_COUNT = -7,	/* more certificates than allowed, or none */
+	CCRYPTO_ERROR_NO_ROOT = -8,	/* certificates, and each was issued by another */
 };
 
 enum { CCRYPTO_SHA1_SIZE = 20, CCRYPTO_SHA256_SIZE = 32 };
@@ -100,7 +101,10 @@ int ccrypto_certificate_public_key(const ccrypto_certificate *certificate, ccryp
 /* The trusted roots. */
 typedef struct ccrypto_roots ccrypto_roots;
 
-/** Read a bundle of 1 to ${CCRYPTO_ROOT_COUNT_MAX} certificates in PEM. */
+/**
+ * Read a bundle of 1 to ${CCRYPTO_ROOT_COUNT_MAX} certificates in PEM.  One of them at least must
+ * be its own issuer: no path ends at another.
+ */
 int ccrypto_roots_read(const uint8_t *pem, size_t count, ccrypto_roots **roots);
 size_t ccrypto_roots_count(const ccrypto_roots *roots);
 void ccrypto_roots_free(ccrypto_roots *roots);
