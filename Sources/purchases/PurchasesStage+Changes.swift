@@ -214,6 +214,12 @@ extension PurchasesStage {
                 isFree = false
             }
         }
+        // One that joined a queue since then has no entry in the store yet.
+        for childPlace in recent.waiting(in: group) where isFree {
+            if let child = try book.item(childPlace), child.parent == place.key.name {
+                isFree = !child.isQueuedOrSent
+            }
+        }
         return isFree
     }
 

@@ -364,9 +364,28 @@ extension PurchasesStage {
         case .notOwed:
             return .notOwed(key)
         case .live:
+            if sale.kind == .buy, try isUnderRetraction(item, place.at(key), book) {
+                // Apple takes no retraction together with what refers to the item. A refund has its turn.
+                return .decided(.wait(wait))
+            }
             return try isChanging(item, place.at(key), before: event, &book)
                 ? .decided(.wait(wait)) : .found(key, item)
         }
+    }
+
+    /// Whether the retraction of an item stands in a queue or is under way: what is to be retracted before it
+    /// was looked for then.
+    private func isUnderRetraction(
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ book: Book
+    ) throws(StoreFault) -> Bool {
+        guard item.isQueuedOrSent, item.hasChanges,
+            let event = try book.event(item.changeFirst, of: place)
+        else {
+            return false
+        }
+        return change(event, item)?.kind != .restate
     }
 
     /// Whether a change that came before an event is not settled: what refers to the item is measured

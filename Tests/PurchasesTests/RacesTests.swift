@@ -317,6 +317,40 @@ import TokenDomain
         }
     }
 
+    /// A renewal waits for a rate, and the retraction of its start, which comes later, does not wait for it:
+    /// both become ready for one report, at any step, whether the token has another report under way or none.
+    @Test(arguments: steps, [false, true])
+    func `is a rate, where its start is retracted before that comes`(
+        step: Int,
+        isTokenBusy: Bool
+    ) throws {
+        let bench = try bench(step)
+        let anna = bench.customer(1)
+        bench.token("t", from: PurchasesBench.start + .days(-200), customer: anna)
+        bench.sale(period("start", 0, .start, bench))
+        try bench.settle()
+        var month = period("month", 9, .renewal, bench)
+        month.pricingCurrency = AlphaCode("ISK")
+        bench.sale(month)
+        try bench.settleAlone()
+        if isTokenBusy {
+            bench.sale(bench.buy("other", anna))
+            try bench.settleAlone()
+        }
+        bench.sale(bench.change("start", anna, .retract))
+        try take(step, bench)
+        bench.rates.rates = try ExchangeRates(csv: Array("2025-12-31,ISK,EUR,0.0068\n".utf8))
+        bench.rates.isChanged = true
+        bench.clock.now = bench.clock.now + .seconds(5)
+        try bench.settleAlone()
+        try bench.pass(.minutes(1))
+        #expect(bench.refusals == [])
+        #expect(bench.apple.held("start")?.isRetracted == true)
+        let isLive = bench.apple.held("month").map { !$0.isRetracted } ?? false
+        #expect(!isLive)
+        #expect(bench.deadLetters().allSatisfy { $0.code == "purchases.reference_retracted" })
+    }
+
     @Test(arguments: [false, true])
     func `is the start of its own time, where the customer came back`(isRetracted: Bool) throws {
         let bench = try bench(0)
