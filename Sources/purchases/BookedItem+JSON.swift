@@ -17,6 +17,7 @@ extension BookedItem {
             case "standing": try scanner.fill(&standing)
             case "sale": item.sale = try .read(&scanner, atMost: nil)
             case "first": item.first = try .read(&scanner, atMost: nil)
+            case "restated": item.restated = try .read(&scanner, atMost: nil)
             case "event": item.event = try BookedEvent(from: &scanner)
             case "live": item.live = try Live(from: &scanner)
             case "parent": try scanner.fill(&item.parent)
@@ -74,6 +75,7 @@ extension BookedItem {
             writer.field("standing", standing.rawValue)
             writer.field("sale", isSaleInEvent ? nil : sale)
             writer.field("first", first)
+            writer.field("restated", restated)
             writer.object("event", event) { $0.write(&$1) }
             writer.object("live", live) { $0.write(&$1) }
             writer.field("parent", parent)

@@ -84,6 +84,10 @@ struct BookedItem: Equatable {
     /// The content of the buy or refund as it was sent first, where it is another now: its repeats
     /// are known by it.
     @Boxed var first: PurchaseEvent?
+    /// Of a sale that was refused: what settled restatements had made of it.
+    ///
+    /// They are in no dead letter: a replay of the event as it came, ``first``, tells this.
+    @Boxed var restated: PurchaseEvent?
     @Boxed var live: Live?
     /// The item that it points at: the buy of a refund, the start of a subscription's later event.
     var parent: String?

@@ -288,7 +288,7 @@ extension PurchasesStage {
         var sale = sale
         // The key names the customer.
         sale.customer = nil
-        var item = try book.item(place) ?? BookedItem(touchedAt: plan.now)
+        let item = try book.item(place) ?? BookedItem(touchedAt: plan.now)
         switch item.standing {
         case .pending, .live, .notOwed:
             guard sale == item.sale || sale == item.first else {
@@ -321,11 +321,34 @@ extension PurchasesStage {
             metrics.count(.repeated, "repeat", of: place.key.lane)
             return .settled("repeat")
         case .unknown:
-            break
+            let isReplay = sale == item.first
+            return try begin(
+                isReplay ? item.restated ?? sale : sale,
+                first: isReplay ? item.first : nil,
+                item,
+                event,
+                place,
+                &book,
+                &plan
+            )
         }
+    }
+
+    /// A sale is worked on from now on; `first` is what was sent first, where it is another now.
+    private func begin(
+        _ sale: PurchaseEvent,
+        first: PurchaseEvent?,
+        _ item: BookedItem,
+        _ event: BookedEvent,
+        _ place: BookPlace,
+        _ book: inout Book,
+        _ plan: inout BatchPlan
+    ) throws(StoreFault) -> Verdict {
+        var item = item
         item.standing = .pending
         item.sale = sale
-        item.first = nil
+        item.first = first
+        item.restated = nil
         item.touchedAt = plan.now
         item.wait(for: .now, now: plan.now)
         try book.wake(place)
@@ -356,6 +379,9 @@ extension PurchasesStage {
             metrics.count(.repeated, "repeat", of: place.key.lane)
             return .settled("repeat")
         }
+        if let restated = item.restated, isReplay(event, restated, item, now: now) {
+            return try begin(restated, first: item.first, item, event, place, &book, &plan)
+        }
         book.put(event, number: item.changeNext, of: place)
         item.changeNext += 1
         item.touchedAt = now
@@ -374,5 +400,24 @@ extension PurchasesStage {
             book.put(item, at: place)
         }
         return .settled("held")
+    }
+
+    /// Whether a change is the one that a refused sale came from: its own event was forgotten by then, so that
+    /// the restatement is the dead letter.
+    private func isReplay(
+        _ event: BookedEvent,
+        _ restated: PurchaseEvent,
+        _ item: BookedItem,
+        now: Timestamp
+    ) -> Bool {
+        guard let change = change(event, item), change.kind == .restate else {
+            return false
+        }
+        do throws(PurchaseFault) {
+            return try restated.applying(change, now: now) == restated
+        } catch {
+            // It is another one.
+            return false
+        }
     }
 }

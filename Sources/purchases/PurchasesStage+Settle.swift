@@ -173,6 +173,9 @@ extension PurchasesStage {
         }
         let wasBase = item.turn == 0
         if wasBase {
+            // What is only folded into it stays for the replay; of the rest nobody has the events.
+            let isSettled = item.foldedTo == nil || item.changeFirst > 1
+            item.restated = item.first != nil && isSettled ? item.sale : nil
             item.foldedTo = nil
             try recount(item.sale, place, &book)
         }
@@ -186,7 +189,7 @@ extension PurchasesStage {
         if wasBase {
             item.standing = .unknown
             item.sale = nil
-            item.first = nil
+            item.first = item.restated == nil ? nil : item.first
             item.parent = nil
         }
         try goOn(&item, place, &book, now: plan.now)
@@ -282,7 +285,8 @@ extension PurchasesStage {
         switch item.standing {
         case .unknown:
             guard item.hasChanges else {
-                return book.put(nil as BookedItem?, at: place)
+                item.wait(for: .idle, now: now)
+                return book.put(item.restated == nil ? nil : item, at: place)
             }
             let first = try book.event(item.changeFirst, of: place)
             let until = (first?.receivedAt ?? now) + policy.referenceWait

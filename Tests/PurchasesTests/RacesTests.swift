@@ -1,6 +1,8 @@
 import Simulation
+import StageRuntime
 import Testing
 import TokenDomain
+import TokenWire
 
 /// What a sale waits for comes at every step of the worker's loop, with commits that take their time:
 /// no sale is left behind.
@@ -391,6 +393,110 @@ import TokenDomain
         #expect(try bench.words().last == "a reported")
         #expect(bench.apple.held("a")?.country == "FRA")
         #expect(bench.deadLetters().isEmpty)
+    }
+
+    /// What came before a token reopened the sale "a", which is not owed.
+    enum Restated: CaseIterable {
+        case whileNotOwed, afterItsRetraction, whileItWaitedForARate
+    }
+
+    private func restated(_ way: Restated, _ anna: CustomerID, _ bench: PurchasesBench) throws {
+        let isForeign = way == .whileItWaitedForARate
+        let restatement = bench.change("a", anna, .restate) {
+            $0.amountTaxExclusive = Milliunits(8_000)
+            $0.taxAmount = Milliunits(1_600)
+        }
+        if isForeign {
+            bench.token("forged", customer: anna, isForged: true)
+        }
+        bench.sale(foreign(isForeign, bench.buy("a", anna)))
+        if isForeign {
+            try bench.settle()
+            bench.sale(restatement)
+            try bench.settle()
+            let refused = TokenRefused(
+                externalPurchaseID: TokenID("forged"),
+                customer: anna,
+                refusedAt: bench.clock.now
+            )
+            bench.append(.tokensRefused, key: anna.text) { refused.write(to: &$0) }
+            try rates(bench)
+            bench.rates.isChanged = true
+            try bench.pass(.seconds(5))
+        }
+        try bench.pass(.hours(25))
+        if way == .afterItsRetraction {
+            bench.sale(bench.change("a", anna, .retract))
+            try bench.settle()
+        }
+        if !isForeign {
+            bench.sale(restatement)
+            try bench.settle()
+        }
+        #expect(try bench.words().last == "a not_owed")
+    }
+
+    private func foreign(_ isForeign: Bool, _ sale: PurchaseEvent) -> PurchaseEvent {
+        var sale = sale
+        sale.creationDate = PurchasesBench.start
+        if isForeign {
+            sale.pricingCurrency = AlphaCode("ISK")
+        }
+        return sale
+    }
+
+    /// Apple refuses the sale that a token reopened; its dead letter, a record that came, tells it as it was
+    /// restated.
+    @Test(arguments: Restated.allCases)
+    func `is a replay, where a sale was restated before a token reopened it`(
+        way: Restated
+    ) throws {
+        let bench = try bench(1)
+        let anna = bench.customer(1)
+        try restated(way, anna, bench)
+        bench.script = { _, _ in
+            [AppleError(code: 7, fieldName: "taxCountry", lineItemID: "a")]
+        }
+        bench.token("t", customer: anna)
+        try bench.pass(.minutes(1))
+        #expect(bench.apple.held("a") == nil)
+        #expect(bench.deadLetters().map(\.code) == ["purchases.rejected"])
+        let dead = try #require(bench.deadLetters().first)
+        let topic = Topic.purchasesReceived.name(prefix: PurchasesBench.prefix)
+        #expect(bench.cluster.committedRecords(of: topic).contains { $0.value == dead.value })
+        bench.script = { _, _ in nil }
+        // From the changelog.
+        bench.crash()
+        bench.loseDisk()
+        bench.launch()
+        bench.append(.purchasesReceived, key: anna.text, value: dead.value)
+        try bench.pass(.minutes(1))
+        let isForeign = way == .whileItWaitedForARate
+        // 8.000 ISK are 0.054 EUR.
+        let told: Int64 = isForeign ? 54 : 8_000
+        #expect(bench.apple.held("a")?.exclusive == told)
+        // The platform sends it once more, as it was.
+        bench.sale(foreign(isForeign, bench.buy("a", anna)))
+        try bench.pass(.minutes(1))
+        #expect(bench.deadLetters().count == 1)
+        #expect(bench.apple.held("a")?.exclusive == told)
+    }
+
+    /// The operator puts right what Apple refused.
+    @Test func `is a replay with other content, which is taken as it stands`() throws {
+        let bench = try bench(1)
+        let anna = bench.customer(1)
+        try restated(.whileNotOwed, anna, bench)
+        bench.script = { _, _ in
+            [AppleError(code: 7, fieldName: "taxCountry", lineItemID: "a")]
+        }
+        bench.token("t", customer: anna)
+        try bench.pass(.minutes(1))
+        #expect(try bench.words().last == "a rejected")
+        bench.script = { _, _ in nil }
+        bench.sale(foreign(false, bench.buy("a", anna, exclusive: 9_000)))
+        try bench.pass(.minutes(1))
+        #expect(bench.apple.held("a")?.exclusive == 9_000)
     }
 
     @Test(arguments: steps)

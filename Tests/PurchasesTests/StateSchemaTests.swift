@@ -83,7 +83,16 @@ import TokenDomain
         var value: [UInt8] = []
         subscription.write(to: &value)
         #expect(try BookedSubscription(reading: value) == subscription)
-        let records = try book() + [String(decoding: value, as: UTF8.self)]
+        let sale = PurchasesBench().buy("a", nil).normalized(appAppleID: 1)
+        var refused = BookedItem(touchedAt: PurchasesBench.start)
+        (refused.first, refused.restated) = (sale, sale)
+        refused.waitingSince = PurchasesBench.start
+        var item: [UInt8] = []
+        refused.write(to: &item)
+        let lane = Lane(appAppleID: 1, environment: .production)
+        let key = BookKey.item("a", of: PurchaseKey("u"), lane)
+        #expect(try BookedItem(reading: item, key: key) == refused)
+        let records = try book() + [value, item].map { String(decoding: $0, as: UTF8.self) }
         for wait in [
             "idle", "now", "token", "rate", "reference", "turn", "base", "queued", "sent",
             "reopening",
