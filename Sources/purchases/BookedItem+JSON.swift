@@ -25,6 +25,7 @@ extension BookedItem {
             case "revision": item.revision = try scanner.count()
             case "changeFirst": item.changeFirst = try scanner.integer()
             case "changeNext": item.changeNext = try scanner.integer()
+            case "oursCount": item.oursCount = try scanner.count()
             case "changeOffset": try scanner.fill(&changeOffset)
             case "changeTime": try scanner.fill(&changeTime)
             case "foldedTo": try scanner.fill(&item.foldedTo)
@@ -85,6 +86,7 @@ extension BookedItem {
                 writer.field("changeFirst", changeFirst)
                 writer.field("changeNext", changeNext)
             }
+            if oursCount > 0 { writer.field("oursCount", oursCount) }
             writer.field("changeOffset", lastChange?.offset)
             writer.field("changeTime", lastChange?.time.milliseconds)
             writer.field("foldedTo", foldedTo)

@@ -100,6 +100,10 @@ struct BookedItem: Equatable {
     /// Numbers of the restatements and retractions that wait: `changeFirst` to before `changeNext`.
     var changeFirst: Int64 = 1
     var changeNext: Int64 = 1
+    /// Of these, the retractions that follow from another one: nobody sent them.
+    ///
+    /// Those that an earlier version made are not counted.
+    var oursCount = 0
     /// Of the restatement or retraction that was taken last; nil where an earlier version took it.
     var lastChange: ChangePosition?
     /// Of a buy that waits for a rate: the changes before this number are in its content already.
@@ -189,9 +193,9 @@ struct BookedItem: Equatable {
         }
     }
 
-    /// How many events of it are not settled.
+    /// How many events of it that were sent are not settled.
     var heldCount: Int {
-        Int(changeNext - changeFirst) + (standing == .pending ? 1 : 0)
+        Int(changeNext - changeFirst) - oursCount + (standing == .pending ? 1 : 0)
     }
 
     var family: NetFamily {
@@ -221,9 +225,12 @@ struct BookedItem: Equatable {
     }
 
     /// The event in turn is settled: the next one, if there is one, is in turn.
-    mutating func finishTurn(now: Timestamp) {
+    mutating func finishTurn(of event: BookedEvent, now: Timestamp) {
         if standing != .pending, hasChanges {
             changeFirst += 1
+        }
+        if event.isOurs {
+            oursCount = max(oursCount - 1, 0)
         }
         excluded = []
         goesAlone = false

@@ -235,7 +235,7 @@ extension PurchasesStage {
             item.flight = nil
             item.touchedAt = now
         } else {
-            item.finishTurn(now: now)
+            item.finishTurn(of: event, now: now)
         }
         if wasRestated {
             try recount(item.sale, place, &book)

@@ -261,6 +261,7 @@ extension PurchasesStage {
             book.put(event, number: number + Int64(index), of: place)
         }
         item.changeNext += 1
+        item.oursCount += 1
         if !item.isQueuedOrSent, number == item.changeFirst {
             item.wait(for: .now, now: now)
         }

@@ -184,7 +184,7 @@ extension PurchasesStage {
         if let number = item.turn ?? (item.hasChanges ? item.changeFirst : nil) {
             book.drop(number, of: &item, at: place)
         }
-        item.finishTurn(now: plan.now)
+        item.finishTurn(of: event, now: plan.now)
         try book.wake(place)
         if wasBase {
             item.standing = .unknown
@@ -229,7 +229,7 @@ extension PurchasesStage {
             metrics.count(.repeated, "repeat", of: place.key.lane)
         }
         book.put(nil, number: item.changeFirst, of: place)
-        item.finishTurn(now: now)
+        item.finishTurn(of: event, now: now)
         // Its retraction may be what that waits for.
         try touchParent(of: item, place, &book, now: now)
         try book.wake(place)
@@ -263,7 +263,7 @@ extension PurchasesStage {
             item.touchedAt = plan.now
         } else {
             book.put(nil, number: item.changeFirst, of: place)
-            item.finishTurn(now: plan.now)
+            item.finishTurn(of: event, now: plan.now)
             // It was counted as it came.
             if let old = try book.item(place),
                 BookDue.period(of: old)?.1 != BookDue.period(of: item)?.1

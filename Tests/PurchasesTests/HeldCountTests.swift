@@ -4,6 +4,7 @@ import StateStore
 import Telemetry
 import Testing
 import TokenDomain
+import TokenWire
 
 @testable import purchases
 
@@ -98,6 +99,86 @@ import TokenDomain
         let page = String(decoding: bench.metrics.render(), as: UTF8.self)
         let series = #"total{app="1",environment="sandbox",outcome="received",reason="buy"} 2"#
         #expect(page.contains("tollway_purchases_" + series))
+    }
+
+    /// The retraction of a start, which two renewals follow, and a restatement of one of these.
+    private func retractedStart(_ bench: PurchasesBench) throws {
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        for (number, name) in ["start", "month-1", "month-2"].enumerated() {
+            bench.sale(
+                bench.buy(name, anna) {
+                    $0.subscriptionID = "s"
+                    $0.subscriptionEvent = number == 0 ? .start : .renewal
+                    $0.subscriptionStartDate = bench.clock.now + .days(30 * Int64(number))
+                    $0.subscriptionEndDate = bench.clock.now + .days(30 * Int64(number + 1))
+                }
+            )
+        }
+        try bench.settle()
+        bench.sale(bench.change("start", anna, .retract))
+        bench.sale(bench.change("month-2", anna, .restate) { $0.quantity = 2 })
+        try bench.settleAlone()
+    }
+
+    /// Nobody sent the retractions that follow from it, so what was received has none of them.
+    @Test(arguments: [false, true])
+    func `has one retraction, where others follow from it`(isRefused: Bool) throws {
+        let bench = PurchasesBench()
+        let stage = bench.launch().stage
+        try retractedStart(bench)
+        #expect(try counted(stage).values.reduce(0, +) == 2)
+        #expect(try held(stage)?.values.reduce(0, +) == 2)
+        // From the changelog.
+        bench.crash()
+        bench.loseDisk()
+        let other = bench.launch().stage
+        try bench.settleAlone()
+        #expect(try counted(other).values.reduce(0, +) == 2)
+        if isRefused {
+            bench.script = { _, ids in
+                ids.contains("month-1")
+                    ? [AppleError(code: 19, fieldName: "quantity", lineItemID: "month-1")] : nil
+            }
+        }
+        try bench.settle()
+        #expect(bench.apple.held("start")?.isRetracted == !isRefused)
+        #expect(try counted(other).values.reduce(0, +) == 0)
+        #expect(try bench.records().allSatisfy { !$0.contains("oursCount") })
+    }
+
+    /// The changelog of an earlier version, which did not tell its own retractions from others.
+    @Test func `ends at zero with retractions that an earlier version made`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        try retractedStart(bench)
+        bench.crash()
+        bench.loseDisk()
+        let topic = Topic.purchasesState.name(prefix: PurchasesBench.prefix)
+        for record in bench.cluster.committedRecords(of: topic) {
+            let key = BookKey(bytes: record.key ?? [])
+            guard key.kind == .item, let value = record.value else {
+                continue
+            }
+            var item = try BookedItem(reading: value, key: key)
+            item.oursCount = 0
+            var old: [UInt8] = []
+            item.write(to: &old)
+            bench.cluster.append(
+                topic: topic,
+                partition: record.partition,
+                key: key.bytes,
+                value: old,
+                timestampMilliseconds: bench.clock.now.milliseconds
+            )
+        }
+        let stage = bench.launch().stage
+        try bench.settleAlone()
+        #expect(try counted(stage).values.reduce(0, +) == 4)
+        try bench.settle()
+        #expect(bench.apple.held("start")?.isRetracted == true)
+        #expect(try counted(stage).values.reduce(0, +) == 0)
+        #expect(try held(stage)?.values.allSatisfy { $0 == 0 } == true)
     }
 
     @Test func `says how often report sends sales back, and why`() throws {
