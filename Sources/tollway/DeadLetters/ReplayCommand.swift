@@ -73,7 +73,7 @@ enum ReplayCommand {
             the trace alone). Every step is in the audit topic.
             \(DeadLetterCommand.filterHelp)
             Exit 3 if nothing matched, 5 without --yes or if too much fails again, 75 if another
-            run took over, 130 after Ctrl-C.
+            run took over or the canary says nothing, 130 after Ctrl-C.
             """,
         run: runReplay
     )
@@ -263,7 +263,7 @@ enum ReplayCommand {
             switch ending {
             case .finished: "finished"
             case .interrupted: "interrupted"
-            case .failureRatio, .canaryUnread: "stopped"
+            case .failureRatio, .canaryUnread, .canaryUnsent: "stopped"
             }
         guard format == .table else {
             return JSONLines.object([
@@ -311,6 +311,13 @@ enum ReplayCommand {
         case .canaryUnread:
             Console.say(
                 "stopped: the canary was not read within 60 s; does its worker run? \(again)"
+            )
+            return .tryAgain
+        case .canaryUnsent(let readCount, let plannedCount):
+            Console.say(
+                "stopped: of the canary's \(plannedCount), this run has seen \(readCount) read;"
+                    + " another run sent the others, a commit's result is unknown, or they are too"
+                    + " large; \(again), with another canary"
             )
             return .tryAgain
         }

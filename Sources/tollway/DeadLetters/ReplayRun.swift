@@ -13,6 +13,8 @@ final class ReplayRun {
         case failureRatio(Double)
         /// The stage has not read the canary.
         case canaryUnread
+        /// This run sent less of the canary than was planned, so how the rest of it did is unknown.
+        case canaryUnsent(readCount: Int, plannedCount: Int)
     }
 
     private static let lossPauseMilliseconds: Int32 = 1_000
@@ -49,7 +51,7 @@ final class ReplayRun {
             watch = order.failureRatioMax == nil ? nil : try ReplayWatch(order, stage: stage)
             try send(positions.of(stage), stage, limits, isLast: index == steps.count - 1)
             if isCanary, tally.ending == nil {
-                try awaitCanary(stage)
+                try awaitCanary(stage, plannedCount: positions.of(stage).count)
             }
             if let ending = tally.ending {
                 return ending
@@ -141,7 +143,7 @@ final class ReplayRun {
     }
 
     /// Waits until the stage has read what was sent first.
-    private func awaitCanary(_ stage: Worker) throws(CommandFailure) {
+    private func awaitCanary(_ stage: Worker, plannedCount: Int) throws(CommandFailure) {
         guard let watch, let ratioMax = order.failureRatioMax else {
             preconditionFailure("a canary has a failure ratio")
         }
@@ -165,9 +167,7 @@ final class ReplayRun {
             "canary: \(stage.rawValue) has read \(results.readCount), of which"
                 + " \(results.failedCount) failed again"
         )
-        if results.failureRatio > ratioMax {
-            tally.ending = .failureRatio(results.failureRatio)
-        }
+        tally.judgeCanary(results, plannedCount: plannedCount, ratioMax: ratioMax)
     }
 
     /// `max.message.bytes` of everything that may be written.
