@@ -10,6 +10,9 @@ internal import TokenDomain
 /// and is not in the dead letters went well there. What a later stage, or Apple, makes of it is not
 /// seen here.
 final class ReplayWatch {
+    /// For one look.
+    private static let readMilliseconds: Int64 = 1_000
+
     private let configuration: Configuration
     private let group: String
     private let runID: [UInt8]
@@ -19,19 +22,30 @@ final class ReplayWatch {
     private let admin: KafkaAdmin
     private let browser: LogBrowser
     private var batch = RecordBatch()
+    /// Where it reads next, by partition number.
+    private var nexts: [Int64]
     private(set) var results = ReplayResults()
 
+    convenience init(_ order: DeadLetterOrder, stage: Worker) throws(CommandFailure) {
+        try self.init(order.configuration, runID: order.runID, stage: stage)
+    }
+
     /// Starts at the end that the stage's dead letters have now.
-    init(_ order: DeadLetterOrder, stage: Worker) throws(CommandFailure) {
-        configuration = order.configuration
-        group = "\(order.prefix)\(stage.rawValue)"
-        runID = Array(order.runID.utf8)
-        let topic = Topic.deadLetters(stage).name(prefix: order.prefix)
+    init(
+        _ configuration: Configuration,
+        runID: String,
+        stage: Worker
+    ) throws(CommandFailure) {
+        self.configuration = configuration
+        group = "\(configuration.topicPrefix)\(stage.rawValue)"
+        self.runID = Array(runID.utf8)
+        let topic = Topic.deadLetters(stage).name(prefix: configuration.topicPrefix)
         self.topic = topic
         do throws(LogFault) {
             admin = try KafkaAdmin(settings: configuration.kafka)
             browser = try LogBrowser(settings: configuration.kafka, topics: [topic])
             let ends = try admin.endOffsets(ofTopic: topic)
+            nexts = ends
             places = Dictionary(
                 uniqueKeysWithValues: ends.enumerated().map { number, end in
                     (TopicPartition(topic: topic, partition: Int32(number)), .offset(end))
@@ -39,7 +53,7 @@ final class ReplayWatch {
             )
             try browser.start(at: places)
         } catch {
-            throw KafkaQuestion.failure(error, order.configuration)
+            throw KafkaQuestion.failure(error, configuration)
         }
     }
 
@@ -71,22 +85,34 @@ final class ReplayWatch {
         }
     }
 
+    /// Reads to the ends that the dead letters have now, and no further: in a flood others never
+    /// cease to come, and the run must go on and hear Ctrl-C.
     private func countFailures() throws(LogFault) {
-        repeat {
+        let ends = try admin.lastStableOffsets(ofTopic: topic)
+        let until = WallClock.monotonicMilliseconds() + Self.readMilliseconds
+        // What is not read in time counts at the next look.
+        while zip(nexts, ends).contains(where: <), WallClock.monotonicMilliseconds() < until {
             batch.removeAll()
             _ = try browser.read(
                 into: &batch,
                 recordCountMax: TopicScan.batchRecordCountMax,
                 waitMilliseconds: 100
             )
+            for record in batch.records {
+                nexts[Int(record.partition)] = record.offset + 1
+            }
+            // Also past the marker of a transaction, which is no record.
+            for end in batch.ends {
+                nexts[Int(end.partition)] = max(nexts[Int(end.partition)], end.offset)
+            }
             forEachFailure(in: batch) { offset, partition in
                 results.failed(at: offset, of: partition)
             }
-        } while !batch.records.isEmpty
+        }
     }
 
     /// Counts anew, up to the ends that the dead letters have now: once all is read, all failures lie
-    /// before them, and ``look()`` stops where nothing comes for a moment.
+    /// before them, and ``look()`` sees none behind a transaction that is open.
     func countAllFailures() throws(CommandFailure) {
         let scan = TopicScan(
             configuration: configuration,
