@@ -104,17 +104,18 @@ enum DeadLetterCommand {
         scan.readsSubjects = true
         let settled = try settled(scan)
         var groups = DeadLetterGroups(deadlineDays: scan.configuration.reportDeadlineDays)
-        try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
-            deadLetter,
-            batch,
-            subject in
+        let otherNameCount = try scan.run(
+            settled: settled,
+            progress: ScanProgress("dead letters")
+        ) { deadLetter, batch, subject in
             groups.add(deadLetter, in: batch, subject: subject)
             return true
         }
         guard groups.count > 0 else {
-            throw nothingMatched(scan)
+            throw nothingMatched(scan, otherNameCount)
         }
         Console.write(groups.text(format: invocation.output, now: now))
+        sayOtherNames(otherNameCount)
         if groups.otherCount > 0 {
             Console.say("\(groups.otherCount) more of kinds that found no room in the table")
         }
@@ -132,11 +133,18 @@ enum DeadLetterCommand {
         let scan = try scan(invocation, now: now)
         let settled = try settled(scan)
         var count = 0
-        try scan.run(settled: settled, progress: ScanProgress("dead letters")) { _, _, _ in
+        let otherNameCount = try scan.run(
+            settled: settled,
+            progress: ScanProgress("dead letters")
+        ) { _, _, _ in
             count += 1
             return true
         }
-        Console.write(invocation.output == .table ? "\(count)\n" : "{\"count\":\(count)}\n")
+        Console.write(
+            invocation.output == .table
+                ? "\(count)\n" : "{\"count\":\(count),\"otherNameCount\":\(otherNameCount)}\n"
+        )
+        sayOtherNames(otherNameCount)
         return count > 0 ? .ok : .nothingMatched
     }
 
@@ -153,6 +161,7 @@ enum DeadLetterCommand {
         var depth = newestDepth
         // No dead letter that was not read is younger; nil where all are read.
         var unreadUntil: Int64?
+        var otherNameCount = 0
         repeat {
             if isNewest {
                 let (places, unread) = try scan.newestPlaces(depth: depth)
@@ -175,18 +184,19 @@ enum DeadLetterCommand {
                 deadlineDays: scan.configuration.reportDeadlineDays,
                 now: now
             )
-            try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
-                deadLetter,
-                batch,
-                subject in
+            otherNameCount = try scan.run(
+                settled: settled,
+                progress: ScanProgress("dead letters")
+            ) { deadLetter, batch, subject in
                 list.add(deadLetter, in: batch, subject: subject)
                 return true
             }
         } while !list.hasNewest(unreadUntil: unreadUntil)
         guard list.seenCount > 0 else {
-            throw nothingMatched(scan)
+            throw nothingMatched(scan, otherNameCount)
         }
         Console.write(list.text(format: invocation.output))
+        sayOtherNames(otherNameCount)
         if list.seenCount > limit, unreadUntil == nil {
             Console.say("the newest \(limit) of \(list.seenCount); --limit shows more")
         }
@@ -202,10 +212,10 @@ enum DeadLetterCommand {
         let text = DeadLetterText(isRevealed: invocation.has("--reveal"))
         var page = ""
         var count = 0
-        try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
-            deadLetter,
-            batch,
-            subject in
+        let otherNameCount = try scan.run(
+            settled: settled,
+            progress: ScanProgress("dead letters")
+        ) { deadLetter, batch, subject in
             page += text.object(
                 deadLetter,
                 in: batch,
@@ -222,8 +232,9 @@ enum DeadLetterCommand {
         }
         Console.stream(page)
         guard count > 0 else {
-            throw nothingMatched(scan)
+            throw nothingMatched(scan, otherNameCount)
         }
+        sayOtherNames(otherNameCount)
         return .ok
     }
 
@@ -368,10 +379,10 @@ enum DeadLetterCommand {
         _ invocation: Invocation,
         now: Timestamp
     ) throws(CommandFailure) -> DeadLetterScan {
-        let filter = try DeadLetterFilter(invocation, now: now)
+        let configuration = try KafkaQuestion.configuration()
         var scan = DeadLetterScan(
-            configuration: try KafkaQuestion.configuration(),
-            filter: filter
+            configuration: configuration,
+            filter: try DeadLetterFilter(invocation, configuration, now: now)
         )
         scan.includesSettled = invocation.has("--all")
         return scan
@@ -384,7 +395,16 @@ enum DeadLetterCommand {
         try scan.settled(since: since, progress: ScanProgress("records of earlier replays"))
     }
 
-    static func nothingMatched(_ scan: DeadLetterScan) -> CommandFailure {
+    static func sayOtherNames(_ count: Int) {
+        if let text = DeadLetterFilter.otherNames(count) {
+            Console.say(text)
+        }
+    }
+
+    private static func nothingMatched(
+        _ scan: DeadLetterScan,
+        _ otherNameCount: Int
+    ) -> CommandFailure {
         CommandFailure(
             .nothingMatched,
             code: "dlq.nothing_matched",
@@ -392,6 +412,7 @@ enum DeadLetterCommand {
                 ? "no dead letter is open"
                 : "no \(scan.includesSettled ? "" : "open ")dead letter matches:"
                     + " \(scan.filter.text)"
+                    + (DeadLetterFilter.otherNames(otherNameCount).map { "; " + $0 } ?? "")
         )
     }
 }

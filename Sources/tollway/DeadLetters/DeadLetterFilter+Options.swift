@@ -1,3 +1,4 @@
+internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 
@@ -21,7 +22,12 @@ extension DeadLetterFilter {
             "faults of one kind; the first 4 digits are enough",
             isRepeatable: true
         ),
-        .value("--app", "ID", "appAppleId or bundle id", isRepeatable: true),
+        .value(
+            "--app",
+            "ID",
+            "appAppleId or bundle id; by either with TOLLWAY_APPS_FILE",
+            isRepeatable: true
+        ),
         .value("--environment", "NAME", "production or sandbox", isRepeatable: true),
         .value("--token", "ID", "externalPurchaseId, or the token's text", isRepeatable: true),
         .value("--since", "TIME", "failed then or later: 2026-03-01T12:00:00Z, 90m, 7d (ago)"),
@@ -32,6 +38,20 @@ extension DeadLetterFilter {
         .value("--attempts", "N", "how often it failed: 1, 2-, 1-3", isRepeatable: true),
         .value("--grep", "TEXT", "in value, key or message, byte for byte", isRepeatable: true),
     ]
+
+    /// The filter, with the names that the apps file has for an app.
+    ///
+    /// - Throws: exit 2 for a value that can match nothing, or an apps file that cannot be read.
+    init(
+        _ invocation: Invocation,
+        _ configuration: Configuration,
+        now: Timestamp
+    ) throws(CommandFailure) {
+        try self.init(invocation, now: now)
+        if !apps.isEmpty {
+            nameApps(by: try AppName.file(configuration))
+        }
+    }
 
     /// - Throws: exit 2 for a value that can match nothing.
     init(_ invocation: Invocation, now: Timestamp) throws(CommandFailure) {

@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Kafka
+internal import StageRuntime
 internal import TokenDomain
 
 /// Which dead letters are meant: one language in every verb.
@@ -13,7 +14,10 @@ struct DeadLetterFilter {
     var fingerprints: [[UInt8]] = []
     var keys: [[UInt8]] = []
     var texts: [[UInt8]] = []
+    /// With those that the apps file has for them.
     var apps: [AppName] = []
+    /// Apps asked for of which only one name is known.
+    var appsOfOneName: [AppName] = []
     var environments: [AppleEnvironment] = []
     /// Ids of tokens.
     var tokens: [String] = []
@@ -68,14 +72,29 @@ struct DeadLetterFilter {
     }
 
     func matches(_ subject: DeadLetterSubject) -> Bool {
-        if !apps.isEmpty {
-            let isOurs = apps.contains {
-                $0.names(appAppleID: subject.appAppleID, bundleID: subject.bundleID)
-            }
-            guard isOurs else {
-                return false
-            }
+        matchesButForApp(subject)
+            && (apps.isEmpty
+                || apps.contains {
+                    $0.names(appAppleID: subject.appAppleID, bundleID: subject.bundleID)
+                })
+    }
+
+    /// Whether it may be of an app that was asked for, as it gives no name but the other one.
+    ///
+    /// A sale has either name, a request for an app account token the bundle id.
+    func mayMatch(_ subject: DeadLetterSubject) -> Bool {
+        guard !appsOfOneName.isEmpty, !matches(subject), matchesButForApp(subject) else {
+            return false
         }
+        let bundleCount = appsOfOneName.count { if case .bundle = $0 { true } else { false } }
+        let numberCount = appsOfOneName.count - bundleCount
+        // As many of either kind: each app was given by both names.
+        return subject.appAppleID == nil
+            ? subject.bundleID != nil && numberCount > bundleCount
+            : subject.bundleID == nil && bundleCount > numberCount
+    }
+
+    private func matchesButForApp(_ subject: DeadLetterSubject) -> Bool {
         guard tokens.isEmpty || tokens.contains(where: { $0 == subject.externalPurchaseID }) else {
             return false
         }
@@ -83,6 +102,26 @@ struct DeadLetterFilter {
             return true
         }
         return subject.environment.map { environments.contains($0) } ?? false
+    }
+
+    /// What a person must know of those that ``mayMatch(_:)``; nil where there are none.
+    static func otherNames(_ count: Int) -> String? {
+        count == 0
+            ? nil
+            : "\(CountText.of(count, "other dead letter")) may be of that app and would match, but"
+                + " give its other name alone: set \(Setting.appsFile.fullName) to a file that has"
+                + " the app, or give --app twice, once by each name"
+    }
+
+    /// Takes the other name of each app from the apps file, where one is set that has the app.
+    mutating func nameApps(by file: AppsFile?) {
+        for name in apps {
+            guard let app = file?.apps.first(where: name.names) else {
+                appsOfOneName.append(name)
+                continue
+            }
+            apps += [.number(app.appAppleID), .bundle(BundleID(app.bundleID))]
+        }
     }
 
     private static func holds(_ ranges: [ClosedRange<Int64>], _ value: Int64) -> Bool {

@@ -51,7 +51,7 @@ struct DeadLetterOrder {
     ) throws(CommandFailure) {
         self.action = action
         configuration = try KafkaQuestion.configuration()
-        filter = try DeadLetterFilter(invocation, now: now)
+        filter = try DeadLetterFilter(invocation, configuration, now: now)
         let order = try HandOrder(
             action.rawValue,
             why: invocation.value("--why"),

@@ -92,11 +92,14 @@ struct DeadLetterScan {
     /// for, its subject; false ends the scan.
     ///
     /// What is settled is left out, or marked where settled ones are included.
+    ///
+    /// - Returns: how many more may match, see ``DeadLetterFilter/mayMatch(_:)``.
+    @discardableResult
     func run(
         settled: SettledDeadLetters,
         progress: ScanProgress? = nil,
         _ body: (DeadLetterRecord, RecordBatch, DeadLetterSubject) throws(CommandFailure) -> Bool
-    ) throws(CommandFailure) {
+    ) throws(CommandFailure) -> Int {
         let stages = try stages()
         let scan = TopicScan(
             configuration: configuration,
@@ -105,6 +108,7 @@ struct DeadLetterScan {
         )
         let last = filter.until.map { $0 + Self.clockSkewMilliseconds }
         var passed: Set<TopicPartition> = []
+        var otherNameCount = 0
         let subjects = SubjectReader()
         let needsSubject = readsSubjects || filter.needsSubject
         var from = places
@@ -146,6 +150,7 @@ struct DeadLetterScan {
                 if needsSubject, !record.value.isAbsent {
                     subject = subjects.read(batch.arena.span.extracting(record.value.indices))
                     guard filter.matches(subject) else {
+                        otherNameCount += filter.mayMatch(subject) ? 1 : 0
                         continue
                     }
                 }
@@ -155,6 +160,7 @@ struct DeadLetterScan {
             }
             return true
         }
+        return otherNameCount
     }
 
     /// Where the filter lets less than everything be read; nil where it does not.

@@ -23,7 +23,6 @@ struct DeadLetterSubject {
     var appAccountToken: String?
     var originalTransactionID: String?
     var requestedAt: Int64?
-    var hasSignedTransaction = false
 
     /// Until when Apple wants its report; nil where its dates are not known.
     func deadline(days: Int) -> Timestamp? {
@@ -49,26 +48,42 @@ struct DeadLetterSubject {
 
 /// Reads values of every topic that has dead letters, for what they are about.
 final class SubjectReader {
+    /// What a value carries in a form of its own, and whether it is a sale.
+    private struct Parts {
+        var token: [UInt8] = []
+        var signedPayload: [UInt8] = []
+        var signedTransaction: [UInt8] = []
+        var isSale = false
+    }
+
     private var tokens = TokenReader()
 
     /// What can be read; a value in no form of ours gives an empty subject.
     func read(_ value: Span<UInt8>) -> DeadLetterSubject {
         var subject = DeadLetterSubject()
-        var token: [UInt8] = []
-        var signedPayload: [UInt8] = []
+        var parts = Parts()
         do throws(WireFault) {
-            try Self.scan(value, &subject, &token, &signedPayload)
+            try JSONScanner.scan(value) { (scanner) throws(WireFault) in
+                try Self.scanMembers(&scanner, &subject, &parts)
+            }
         } catch {
             // It lies here because something is wrong with it; what was read before that counts.
         }
-        if !token.isEmpty, subject.externalPurchaseID == nil {
-            readToken(token.span, into: &subject)
+        if !parts.token.isEmpty, subject.externalPurchaseID == nil {
+            readToken(parts.token.span, into: &subject)
         }
-        if !signedPayload.isEmpty {
-            Self.readPayload(signedPayload, into: &subject)
+        if !parts.signedPayload.isEmpty {
+            Self.readPayload(parts.signedPayload, into: &subject)
         }
-        if let id = subject.externalPurchaseID {
-            subject.environment = TokenID(id).environment
+        if !parts.signedTransaction.isEmpty {
+            Self.readTransaction(parts.signedTransaction, into: &subject)
+        }
+        let environment = subject.externalPurchaseID.map { TokenID($0).environment }
+        if parts.isSale {
+            // As purchases reads it.
+            subject.environment = subject.environment ?? environment ?? .production
+        } else {
+            subject.environment = environment ?? subject.environment
         }
         return subject
     }
@@ -88,8 +103,37 @@ final class SubjectReader {
         subject.tokenExpirationDate = token.tokenExpirationDate?.milliseconds
     }
 
-    /// The middle part of a JWS, unverified.
+    /// A notification's app and token, or those of its transaction.
     private static func readPayload(_ jws: [UInt8], into subject: inout DeadLetterSubject) {
+        scanPayload(jws) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "externalPurchaseToken", "data":
+                var inner = Parts()
+                try scanMembers(&scanner, &subject, &inner)
+            default: try scanner.skip()
+            }
+        }
+    }
+
+    /// A transaction's app and environment, for filters.
+    ///
+    /// Its id decides whether a request goes back: it is not taken from what nobody has verified.
+    private static func readTransaction(_ jws: [UInt8], into subject: inout DeadLetterSubject) {
+        scanPayload(jws) { (key, scanner) throws(WireFault) in
+            switch (key, try scanner.peekKind()) {
+            case ("bundleId", .string): subject.bundleID = try scanner.string()
+            case ("environment", .string):
+                subject.environment = environment(try scanner.string())
+            default: try scanner.skip()
+            }
+        }
+    }
+
+    /// The members of the middle part of a JWS, unverified.
+    private static func scanPayload(
+        _ jws: [UInt8],
+        _ member: (JSONKey, inout JSONScanner) throws(WireFault) -> Void
+    ) {
         let parts = jws.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count == 3 else {
             return
@@ -97,36 +141,21 @@ final class SubjectReader {
         do {
             let middle = Array(parts[1])
             let payload = try Base64URL.decodeStrict(middle.span)
-            try JSONScanner.scanObject(payload.span) { (key, scanner) throws(WireFault) in
-                switch key {
-                case "externalPurchaseToken", "data":
-                    var token: [UInt8] = []
-                    var inner: [UInt8] = []
-                    try scanMembers(&scanner, &subject, &token, &inner)
-                default: try scanner.skip()
-                }
-            }
+            try JSONScanner.scanObject(payload.span, member)
         } catch {
             // As above: what was read before counts.
         }
     }
 
-    private static func scan(
-        _ value: Span<UInt8>,
-        _ subject: inout DeadLetterSubject,
-        _ token: inout [UInt8],
-        _ signedPayload: inout [UInt8]
-    ) throws(WireFault) {
-        try JSONScanner.scan(value) { (scanner) throws(WireFault) in
-            try scanMembers(&scanner, &subject, &token, &signedPayload)
-        }
+    /// Apple writes `Sandbox`, we write `sandbox`.
+    private static func environment(_ text: String) -> AppleEnvironment? {
+        AppleEnvironment(rawValue: text.lowercased())
     }
 
     private static func scanMembers(
         _ scanner: inout JSONScanner,
         _ subject: inout DeadLetterSubject,
-        _ token: inout [UInt8],
-        _ signedPayload: inout [UInt8]
+        _ parts: inout Parts
     ) throws(WireFault) {
         guard try scanner.peekKind() == .object else {
             return try scanner.skip()
@@ -134,16 +163,16 @@ final class SubjectReader {
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
             switch (key, try scanner.peekKind()) {
-            case ("token", .string): token = try scanner.stringBytes()
-            case ("signedPayload", .string): signedPayload = try scanner.stringBytes()
+            case ("token", .string): parts.token = try scanner.stringBytes()
+            case ("signedPayload", .string): parts.signedPayload = try scanner.stringBytes()
+            case ("lineItemId", .string):
+                parts.isSale = true
+                try scanner.skip()
             case ("externalPurchaseId", .string):
                 subject.externalPurchaseID = try scanner.string()
             case ("bundleId", .string): subject.bundleID = try scanner.string()
             case ("environment", .string):
-                // Apple writes `Sandbox`, we write `sandbox`.
-                subject.environment = AppleEnvironment(
-                    rawValue: try scanner.string().lowercased()
-                )
+                subject.environment = environment(try scanner.string())
             case ("appAppleId", .number): subject.appAppleID = try scanner.integer()
             case ("tokenCreationDate", .number):
                 subject.tokenCreationDate = try scanner.integer()
@@ -162,8 +191,7 @@ final class SubjectReader {
                 subject.originalTransactionID = try scanner.string()
             case ("requestedAt", .number): subject.requestedAt = try scanner.integer()
             case ("signedTransaction", .string):
-                subject.hasSignedTransaction = true
-                try scanner.skip()
+                parts.signedTransaction = try scanner.stringBytes()
             default: try scanner.skip()
             }
         }

@@ -239,8 +239,10 @@ enum ReplayCommand {
                 order.plan != nil
                     ? "none of the plan's dead letters is open any more"
                     : "no open dead letter matches: \(order.filter.text)"
+                        + (DeadLetterFilter.otherNames(plan.otherNameCount).map { "; " + $0 } ?? "")
             )
         }
+        DeadLetterCommand.sayOtherNames(plan.otherNameCount)
         return ReplayPlanText(order: order, plan: plan)
     }
 

@@ -39,6 +39,8 @@ struct ReplayPlan {
     var canary = PositionSet()
     /// What a patch does to the first of them.
     var samples: [Sample] = []
+    /// How many more may match, see ``DeadLetterFilter/mayMatch(_:)``.
+    var otherNameCount = 0
 
     var matchedCount: Int { groups.count }
     var skippedCount: Int { skipped.values.reduce(0) { $0 + $1.count } }
@@ -117,10 +119,10 @@ struct ReplayPlanner {
         let judge = DeadLetterJudge(order)
         let patcher = ReplayPatcher(order.patch)
         var candidates: [Candidate] = []
-        try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
-            deadLetter,
-            batch,
-            subject throws(CommandFailure) in
+        plan.otherNameCount = try scan.run(
+            settled: settled,
+            progress: ScanProgress("dead letters")
+        ) { deadLetter, batch, subject throws(CommandFailure) in
             if let records = order.plan?.records, !records.contains(deadLetter.position) {
                 return true
             }

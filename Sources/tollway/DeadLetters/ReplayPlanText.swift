@@ -94,6 +94,7 @@ struct ReplayPlanText {
             ("go", "\(plan.records.count)"),
             ("skipped", "\(plan.skippedCount)"),
             ("beyondMax", "\(plan.leftCount)"),
+            ("otherNameCount", "\(plan.otherNameCount)"),
             ("secondsAtRate", seconds.map { "\($0)" } ?? "null"),
             ("groups", "[" + groups.joined(separator: ",") + "]"),
             ("targets", "[" + targets.joined(separator: ",") + "]"),

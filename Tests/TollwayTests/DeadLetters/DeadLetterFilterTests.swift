@@ -1,6 +1,8 @@
 import Kafka
+import StageRuntime
 import Testing
 import TokenDomain
+import TokenWire
 
 @testable import tollway
 
@@ -96,6 +98,77 @@ import TokenDomain
         let production = try count(["--environment", "production"])
         let sandbox = try count(["--environment", "sandbox"])
         #expect(production + sandbox == 20 && sandbox > 0 && production > 0)
+    }
+
+    /// Sales name their app one way or the other, and requests for app account tokens by the bundle id.
+    private static let oneName: [(value: String, environment: AppleEnvironment)] = [
+        (#"{"lineItemId":"1","appAppleId":7}"#, .production),
+        (#"{"lineItemId":"2","bundleId":"com.example.seven","environment":"sandbox"}"#, .sandbox),
+        (#"{"externalPurchaseId":"SANDBOX_1","lineItemId":"3","appAppleId":7}"#, .sandbox),
+        (
+            #"{"lineItemId":"4","bundleId":"com.example.seven","externalPurchaseId":"1"}"#,
+            .production
+        ),
+        (
+            #"{"appAccountToken":"a","originalTransactionId":"1","bundleId":"com.example.seven","#
+                + #""environment":"production"}"#, .production
+        ),
+        (
+            #"{"appAccountToken":"b","signedTransaction":"e30."#
+                + Base64URL.encode(
+                    Array(
+                        #"{"bundleId":"com.example.seven","environment":"Sandbox"}"#.utf8
+                    ).span
+                ) + #".c2ln"}"#, .sandbox
+        ),
+    ]
+
+    private func subjects() -> [DeadLetterSubject] {
+        Self.oneName.map { SubjectReader().read(Array($0.value.utf8).span) }
+    }
+
+    @Test(arguments: ["7", "com.example.seven"])
+    func `finds an app by either name with the apps file, and else says how many may be it`(
+        name: String
+    ) throws {
+        let file = AppsFile(apps: [AppsFile.App(appAppleID: 7, bundleID: "com.example.seven")])
+        let other = SubjectReader().read(
+            Array(#"{"lineItemId":"5","appAppleId":8,"bundleId":"com.example.eight"}"#.utf8).span
+        )
+        let subjects = subjects() + [other, DeadLetterSubject()]
+        var filter = try filter(["--app", name])
+        filter.nameApps(by: file)
+        #expect(subjects.count { filter.matches($0) } == Self.oneName.count)
+        #expect(subjects.count { filter.mayMatch($0) } == 0)
+        let words = filter.text
+        #expect(words == "--app \(name)")
+
+        var alone = try self.filter(["--app", name])
+        alone.nameApps(by: nil)
+        let found = subjects.count { alone.matches($0) }
+        #expect(found == (name == "7" ? 2 : 4))
+        #expect(subjects.count { alone.mayMatch($0) } == Self.oneName.count - found)
+        var sandbox = try self.filter(["--app", name, "--environment", "sandbox"])
+        sandbox.nameApps(by: nil)
+        #expect(subjects.count { sandbox.matches($0) || sandbox.mayMatch($0) } == 3)
+        // By both names it is known.
+        var both = try self.filter(["--app", "7", "--app", "com.example.seven"])
+        both.nameApps(by: nil)
+        #expect(subjects.count { both.matches($0) } == Self.oneName.count)
+        #expect(subjects.count { both.mayMatch($0) } == 0)
+    }
+
+    @Test func `takes a sale that names no environment for one of its token, or of production`()
+        throws
+    {
+        let subjects = subjects()
+        #expect(subjects.map(\.environment) == Self.oneName.map(\.environment))
+        // What nobody has verified decides nothing but which are shown.
+        #expect(subjects.last?.originalTransactionID == nil)
+        for environment in AppleEnvironment.allCases {
+            let filter = try filter(["--environment", environment.rawValue])
+            #expect(subjects.count { filter.matches($0) } == 3, "\(environment)")
+        }
     }
 
     @Test func `knows a token by its id and by its text`() throws {
