@@ -29,7 +29,8 @@ enum AuditCommand {
         details: """
             The newest first, from the audit topic, which is kept for ever. Every verb that changes
             something writes there in the transaction of the change: what is there happened. A long
-            replay has one record for each of its transactions. With -o json and ndjson each is the
+            replay has one record for each of its transactions; one whose newest says running is at
+            work, or was killed, taken over, or lost Kafka. With -o json and ndjson each is the
             record as it is in Kafka (Protocols/audit.v1.schema.json). A filter that the audit
             quotes may hold what was typed into it. Reads the whole topic, or that since --since;
             memory is bounded by --limit. Exit 1 if a record of it cannot be

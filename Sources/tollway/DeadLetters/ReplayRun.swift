@@ -52,6 +52,7 @@ final class ReplayRun {
             try send(positions.of(stage), stage, limits, isLast: index == steps.count - 1)
             if isCanary, tally.ending == nil {
                 try awaitCanary(stage, plannedCount: positions.of(stage).count)
+                auditEnd(stage)
             }
             if let ending = tally.ending {
                 return ending
@@ -168,6 +169,30 @@ final class ReplayRun {
                 + " \(results.failedCount) failed again"
         )
         tally.judgeCanary(results, plannedCount: plannedCount, ratioMax: ratioMax)
+    }
+
+    /// Writes down that the run ended after its last transaction, which said that it goes on.
+    ///
+    /// The end itself is what its user must know: where the audit cannot be written it stays so.
+    private func auditEnd(_ stage: Worker) {
+        guard let ending = tally.ending, sentCount > 0 else {
+            return
+        }
+        let audit = DeadLetterAudit(
+            order: order,
+            stage: stage,
+            part: tally.partCount + 1,
+            at: WallClock.nowMilliseconds(),
+            state: ending == .interrupted ? .interrupted : .stopped,
+            counts: [:],
+            runCount: sentCount
+        )
+        do throws(CommandFailure) {
+            try AuditRecord(runID: order.runID, transactionalName: "dlq.end")
+                .store(order.configuration, audit.write)
+        } catch {
+            Console.say("the end of the run is not in the audit: \(error.message)")
+        }
     }
 
     /// `max.message.bytes` of everything that may be written.

@@ -25,6 +25,10 @@ struct `A canary` {
             #expect(try run.object()["sent"] as? Int == 10)
         }
         #expect(try world.records(of: .tokensReceived).count == 10)
+        let last = try world.records(of: .audit).map { try $0.json() }
+            .max { ($0["part"] as? Int ?? 0) < ($1["part"] as? Int ?? 0) }
+        #expect(last?["state"] as? String == "stopped", "or the run seems to be at it for ever")
+        #expect(last?["count"] as? Int == 0 && last?["runCount"] as? Int == 10)
         // Fifty never went; ten came back, and say so.
         #expect(try world.dlq("count").output == "60\n")
         #expect(try world.dlq("count", "--attempts", "2").output == "10\n")
