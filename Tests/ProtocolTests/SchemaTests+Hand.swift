@@ -8,6 +8,7 @@ import TokenDomain
 /// What `tollway` writes beside the records themselves.
 extension `The schemas of Protocols` {
     static func changedByHand() throws -> [Case] {
+        let configuration = try Configuration(environment: [:], program: .tollway)
         let replay = try DeadLetterOrder(
             .replay,
             Invocation(
@@ -16,6 +17,7 @@ extension `The schemas of Protocols` {
                 operands: [],
                 values: ["--reason": ["unknown_app"], "--patch": [#"{"bundleId":null}"#]]
             ),
+            configuration,
             now: MessageExamples.time
         )
         let discard = try DeadLetterOrder(
@@ -26,6 +28,7 @@ extension `The schemas of Protocols` {
                 operands: [],
                 values: ["--why": ["no tokens \"at all\""]]
             ),
+            configuration,
             now: MessageExamples.time
         )
         let asked = ReportAudit(

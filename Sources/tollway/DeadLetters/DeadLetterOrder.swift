@@ -47,10 +47,11 @@ struct DeadLetterOrder {
     init(
         _ action: DeadLetterAction,
         _ invocation: Invocation,
+        _ configuration: Configuration,
         now: Timestamp
     ) throws(CommandFailure) {
         self.action = action
-        configuration = try KafkaQuestion.configuration()
+        self.configuration = configuration
         filter = try DeadLetterFilter(invocation, configuration, now: now)
         let order = try HandOrder(
             action.rawValue,

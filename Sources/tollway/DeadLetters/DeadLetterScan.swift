@@ -42,13 +42,15 @@ struct DeadLetterScan {
     /// Exactly: waits for transactions that are open now. Else what an open replay is about to
     /// commit is not seen. `since`: only of dead letters that were written then or later, for a
     /// dead letter is older than its replay. `of`: only of these, which lie in few partitions.
+    /// `countingRun`: also counts those of a run.
     func settled(
         isExact: Bool = false,
         since: Int64? = nil,
         of positions: [DeadLetterPosition]? = nil,
+        countingRun runID: String? = nil,
         progress: ScanProgress? = nil
     ) throws(CommandFailure) -> SettledDeadLetters {
-        var settled = SettledDeadLetters()
+        var settled = SettledDeadLetters(countingRun: runID)
         let topic = Topic.deadLetterReplays.name(prefix: prefix)
         let isThere = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Bool in
             try admin.topics().contains { $0.name == topic && !$0.partitions.isEmpty }

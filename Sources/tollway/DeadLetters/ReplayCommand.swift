@@ -103,7 +103,7 @@ enum ReplayCommand {
     private static func runPlan(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
         let action: DeadLetterAction = invocation.has("--discard") ? .discard : .replay
-        let order = try DeadLetterOrder(action, invocation, now: now)
+        let order = try order(action, invocation, now: now)
         if action == .discard {
             guard !invocation.has("--patch"), !invocation.has("--replays-max") else {
                 throw .usage(
@@ -133,7 +133,7 @@ enum ReplayCommand {
 
     private static func runReplay(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
-        var order = try DeadLetterOrder(.replay, invocation, now: now)
+        var order = try order(.replay, invocation, now: now)
         if let path = invocation.operands.first {
             guard !invocation.has("--patch"), !invocation.has("--replays-max") else {
                 throw .usage(
@@ -148,7 +148,7 @@ enum ReplayCommand {
 
     private static func runDiscard(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
-        var order = try DeadLetterOrder(.discard, invocation, now: now)
+        var order = try order(.discard, invocation, now: now)
         guard order.why != nil || !invocation.has("--yes") else {
             throw .usage("missing_why", "say --why: whoever reads the audit will ask")
         }
@@ -158,6 +158,14 @@ enum ReplayCommand {
             try refuseEverything(order)
         }
         return try carryOut(order, invocation, now: now)
+    }
+
+    private static func order(
+        _ action: DeadLetterAction,
+        _ invocation: Invocation,
+        now: Timestamp
+    ) throws(CommandFailure) -> DeadLetterOrder {
+        try DeadLetterOrder(action, invocation, KafkaQuestion.configuration(), now: now)
     }
 
     private static func refuseEverything(_ order: DeadLetterOrder) throws(CommandFailure) {

@@ -79,6 +79,9 @@ final class ReplayRun {
             )
             defer { session.close() }
             session.runCount = sentCount
+            if tally.followsLoss {
+                session.counted = { [unowned self] count in tally.counted(count) }
+            }
             session.part = tally.partCount
             session.lastState = isLast ? .finished : .running
             session.committed = { [unowned self] count, ends throws(CommandFailure) in

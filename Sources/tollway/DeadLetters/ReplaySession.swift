@@ -50,6 +50,9 @@ final class ReplaySession {
             _,
             _ in nil
         }
+    /// Where the result of the run's last transaction is unknown: called with how many dead letters
+    /// Kafka has of the run before this session.
+    var counted: ((Int) -> Void)?
     /// Dead letters of the run before this session.
     var runCount = 0
     /// Transactions of the run so far.
@@ -108,7 +111,14 @@ final class ReplaySession {
         scan.includesSettled = true
         scan.readsSubjects = order.action == .replay && stage == .report
         scan.places = places
-        let settled = try scan.settled(isExact: true)
+        let settled = try scan.settled(
+            isExact: true,
+            countingRun: counted == nil ? nil : order.runID
+        )
+        if let counted {
+            runCount = max(runCount, settled.runCount)
+            counted(settled.runCount)
+        }
         startedAt = WallClock.monotonicMilliseconds()
         var ending: Ending?
         try scan.run(settled: settled) { deadLetter, batch, subject throws(CommandFailure) in

@@ -28,6 +28,14 @@ struct ReplayTally {
         earlierTooLargeCount = tooLargeCount
     }
 
+    /// Whether the result of the last transaction is unknown.
+    var followsLoss: Bool { lossCount > 0 }
+
+    /// Takes in how many records Kafka has of the run, a transaction with an unknown result included.
+    mutating func counted(_ count: Int) {
+        committed(max(0, count - sentCount))
+    }
+
     mutating func committed(_ count: Int) {
         sentCount += count
         if count > 0 {

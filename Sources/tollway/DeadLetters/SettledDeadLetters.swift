@@ -21,7 +21,15 @@ struct SettledDeadLetters {
     }
 
     private(set) var count = 0
+    /// Dead letters that the counted run has settled.
+    private(set) var runCount = 0
     private var entries = PositionTable()
+    private let countedRun: [UInt8]?
+
+    /// Counts apart what one run has settled, where it is named.
+    init(countingRun runID: String? = nil) {
+        countedRun = runID.map { Array($0.utf8) }
+    }
 
     func state(of position: DeadLetterPosition, timestamp: Int64) -> State? {
         let entry = entries[position]
@@ -69,8 +77,9 @@ struct SettledDeadLetters {
             }
             do throws(WireFault) {
                 let value = batch.arena.span.extracting(record.value.indices)
-                let (state, deadLetterTimestamp) = try SettledDeadLetter.essence(of: value)
-                set(state, of: position, timestamp: deadLetterTimestamp)
+                let essence = try SettledDeadLetter.essence(of: value, run: countedRun)
+                set(essence.state, of: position, timestamp: essence.deadLetterTimestamp)
+                runCount += essence.isOfRun ? 1 : 0
                 settled(position)
             } catch {
                 // To go on would send a dead letter back twice.
@@ -171,12 +180,17 @@ struct SettledDeadLetter {
         )
     }
 
-    /// What alone decides whether a dead letter may go, without the rest.
+    /// What alone decides whether a dead letter may go, and whether a run has settled it, where one is
+    /// asked for; without the rest.
     static func essence(
-        of value: Span<UInt8>
-    ) throws(WireFault) -> (SettledDeadLetters.State, deadLetterTimestamp: Int64) {
+        of value: Span<UInt8>,
+        run runID: [UInt8]? = nil
+    ) throws(WireFault) -> (
+        state: SettledDeadLetters.State, deadLetterTimestamp: Int64, isOfRun: Bool
+    ) {
         var state: SettledDeadLetters.State?
         var deadLetterTimestamp: Int64?
+        var isOfRun = false
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
             case "state":
@@ -186,12 +200,14 @@ struct SettledDeadLetter {
                     throw .outOfRange(field: "state")
                 }
             case "letterTimestamp": try scanner.fill(&deadLetterTimestamp)
+            case "replayId" where runID != nil: isOfRun = try scanner.stringBytes() == runID
             default: try scanner.skip()
             }
         }
         return (
             try JSONScanner.require(state, "state"),
-            try JSONScanner.require(deadLetterTimestamp, "letterTimestamp")
+            try JSONScanner.require(deadLetterTimestamp, "letterTimestamp"),
+            isOfRun
         )
     }
 

@@ -55,6 +55,21 @@ import Testing
         #expect(tally.partCount == 4)
     }
 
+    @Test func `takes in what a commit with an unknown result has sent`() {
+        var tally = ReplayTally()
+        tally.beginStage()
+        tally.committed(10)
+        #expect(!tally.followsLoss)
+        _ = loss(&tally)
+        #expect(tally.followsLoss)
+        // Kafka has a transaction of five more.
+        tally.counted(15)
+        #expect(tally.sentCount == 15 && !tally.followsLoss)
+        _ = loss(&tally)
+        tally.counted(15)
+        #expect(tally.sentCount == 15 && tally.followsLoss, "nothing more was sent")
+    }
+
     /// Of a canary of ten some were sent and read, and of those some failed again.
     @Test(arguments: [
         (10, 0, 0, nil), (10, 1, 0, nil), (10, 2, 0, ReplayRun.Ending.failureRatio(0.2)),
