@@ -38,11 +38,12 @@ import TokenWire
             broker.close()
         }
 
-        func write(_ topic: Topic, key: [UInt8], _ value: [UInt8], partition: Int32? = nil) throws {
+        func write(_ topic: Topic, key: [UInt8]?, _ value: [UInt8], partition: Int32? = nil) throws
+        {
             let index = try #require(topics.firstIndex(of: topic.name(prefix: "t.")))
             var output = OutputBatch.Output(
                 topic: index,
-                key: outputs.place(key),
+                key: key.map { outputs.place($0) } ?? .absent,
                 value: outputs.place(value)
             )
             if let partition {
@@ -382,6 +383,43 @@ import TokenWire
         let count = try world.run(["dlq", "count"] + options)
         #expect(count.output == "1\n", "\(last): \(count.talk)")
         #expect((object["deadLetters"] as? [[String: Any]])?.count == 1)
+    }
+
+    /// A platform wrote it straight to the topic, and forgot the key.
+    @Test(arguments: [[], ["--customer", customer.text], ["--all"]])
+    func `tells of a sale without a key, and of its dead letter`(options: [String]) throws {
+        let world = try World()
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        for id in ["sale-1", "sale-10"] {
+            var value: [UInt8] = []
+            Self.sale(id, at: now).write(to: &value)
+            try world.write(.purchasesReceived, key: nil, value, partition: 1)
+            try world.write(.deadLetters(.purchases), key: nil, value, partition: 2)
+        }
+        try world.flush()
+        let run = try world.trace(["sale-1", "-o", "json"] + options)
+        #expect(run.exitCode == 0, "\(run.talk)")
+        let object = try run.object()
+        let told = (object["events"] as? [[String: Any]] ?? []).map { "\($0["event"] ?? "")" }
+        #expect(
+            told == [
+                "received: buy of app 7, without a key, request r-sale-1", "dead letter: no code",
+            ]
+        )
+        let letters = try #require(object["deadLetters"] as? [[String: Any]])
+        #expect(letters.map { $0["position"] as? String } == ["purchases/2/0"])
+        let lines = try #require(object["now"] as? [String])
+        #expect(lines.count == 1 && lines[0].hasPrefix("an open dead letter, "), "\(lines)")
+        let other = try world.trace(["sale-1", "--customer", "c1." + Self.customer.text])
+        #expect(other.exitCode == 3, "of another customer")
+        // It is sent again, with its key.
+        try world.write(.purchasesReceived, key: Self.customer.text) {
+            Self.sale("sale-1", at: now).write(to: &$0)
+        }
+        try world.flush()
+        let again = try world.trace(["sale-1", "-o", "json", "--all"]).object()
+        #expect((again["events"] as? [[String: Any]])?.count == 3)
+        #expect((again["now"] as? [String])?.first?.hasPrefix("received, and purchases") == true)
     }
 
     /// A shop numbers its orders anew in each environment.

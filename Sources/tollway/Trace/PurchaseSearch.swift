@@ -23,6 +23,8 @@ struct PurchaseSearch {
     private let isEverything: Bool
     /// Whether there are records before the one that was found.
     private var hasEarlier = false
+    /// Events that came in without a key, which purchases does not take.
+    private var keyless: [TopicReader.Found] = []
 
     private(set) var events: [TraceEvent] = []
     /// What the name stands for: one sale as a rule; the same name may be one of both environments.
@@ -64,6 +66,12 @@ struct PurchaseSearch {
         for key in purchaseKeys {
             try readSale(Array(key.utf8))
         }
+        if isOfOneCustomer, events.isEmpty {
+            keyless = try keylessEvents()
+        }
+        if !keyless.isEmpty || events.isEmpty {
+            try readKeyless()
+        }
         items = found.sorted
         try readReports()
         try trail.readSettled(&topics, telling: &events)
@@ -85,12 +93,44 @@ struct PurchaseSearch {
                 needle.isIn(value) && Self.outcome(value)?.lineItemID == id
             }
         }
+        keyless = found.filter(\.key.isEmpty)
         for found in found {
             let key = String(decoding: found.key, as: UTF8.self)
             if !key.isEmpty, !purchaseKeys.contains(key) {
                 purchaseKeys.append(key)
             }
         }
+    }
+
+    /// Of the one customer, by what the events themselves say.
+    private mutating func keylessEvents() throws(LogFault) -> [TopicReader.Found] {
+        try look(in: .purchasesReceived, isSale(ofCustomers: purchaseKeys)).filter(\.key.isEmpty)
+    }
+
+    /// Whether a value is the sale, and names one of these where there are any.
+    private func isSale(ofCustomers keys: [String]) -> (Span<UInt8>) -> Bool {
+        let (needle, id) = (needle, lineItemID)
+        return { value in
+            guard needle.isIn(value) else {
+                return false
+            }
+            let sale = TracedSale(value)
+            return sale.lineItemID == id
+                && (keys.isEmpty || sale.purchaseKey.map { keys.contains($0) } ?? false)
+        }
+    }
+
+    /// The events without a key, and their dead letters, which have none either and outlast them.
+    private mutating func readKeyless() throws(LogFault) {
+        readReceived(keyless)
+        readDeadLetters(
+            try topics.searchAll(
+                .deadLetters(.purchases),
+                from: nil,
+                until: nil,
+                isWanted: isSale(ofCustomers: isOfOneCustomer ? purchaseKeys : [])
+            ).filter(\.key.isEmpty)
+        )
     }
 
     private mutating func look(
@@ -130,14 +170,11 @@ struct PurchaseSearch {
             }
         )
         let whose = String(decoding: key, as: UTF8.self)
-        let deadLetters = try topics.search(.deadLetters(.purchases), key: key) { value in
-            needle.isIn(value) && TracedSale(value).lineItemID == id
-        }
-        let knownCount = trail.deadLetters.count
-        trail.add(deadLetters, telling: &events)
-        for deadLetter in trail.deadLetters[knownCount...] {
-            found.note(.init(whose, deadLetter.sale)) { $0.deadLetters.append(deadLetter.position) }
-        }
+        readDeadLetters(
+            try topics.search(.deadLetters(.purchases), key: key) { value in
+                needle.isIn(value) && TracedSale(value).lineItemID == id
+            }
+        )
         readAnswers(
             try topics.search(.purchasesAnswered, key: key) { value in
                 needle.isIn(value) && Self.answer(value)?.lineItemIDs.contains(id) == true
@@ -167,13 +204,31 @@ struct PurchaseSearch {
         }
     }
 
+    private mutating func readDeadLetters(_ records: [TopicReader.Found]) {
+        for record in records {
+            let knownCount = trail.deadLetters.count
+            trail.add([record], telling: &events)
+            for deadLetter in trail.deadLetters[knownCount...] {
+                found.note(.init(Self.whose(record, deadLetter.sale), deadLetter.sale)) {
+                    $0.deadLetters.append(deadLetter.position)
+                }
+            }
+        }
+    }
+
+    /// A record's key; where it has none, what it should have been.
+    private static func whose(_ record: TopicReader.Found, _ sale: TracedSale) -> String {
+        record.key.isEmpty
+            ? sale.purchaseKey ?? "" : String(decoding: record.key, as: UTF8.self)
+    }
+
     private mutating func readReceived(_ records: [TopicReader.Found]) {
         for record in records {
             let sale = TracedSale(record.value.span)
             let app = sale.appAppleID.map { "app \($0)" } ?? sale.bundleID ?? "an app not named"
             var text = "received: \(sale.type) of \(app)"
             if sale.lineItemID == lineItemID {
-                found.note(sale, of: String(decoding: record.key, as: UTF8.self))
+                found.note(sale, of: Self.whose(record, sale))
                 if let reference = sale.referenceLineItemID {
                     text += ", of \(reference)"
                 }
@@ -181,6 +236,7 @@ struct PurchaseSearch {
                 text = "received: \(sale.type) \(sale.lineItemID ?? "") that refers to it"
             }
             text += sale.environment == .sandbox ? ", in the sandbox" : ""
+            text += record.key.isEmpty ? ", without a key" : ""
             events.append(
                 TraceEvent(
                     record,
@@ -369,38 +425,5 @@ struct PurchaseSearch {
             // Asked for by hand: not what is looked for.
         }
         return isThere
-    }
-}
-
-// What is not of the form is not what is looked for.
-extension PurchaseSearch {
-    fileprivate static func read<Message>(
-        _ read: () throws(WireFault) -> Message
-    ) -> Message? {
-        do throws(WireFault) {
-            return try read()
-        } catch {
-            return nil
-        }
-    }
-
-    fileprivate static func outcome(_ value: Span<UInt8>) -> PurchaseOutcome? {
-        read { () throws(WireFault) in try PurchaseOutcome(reading: value) }
-    }
-
-    fileprivate static func answer(_ value: Span<UInt8>) -> PurchaseAnswered? {
-        read { () throws(WireFault) in try PurchaseAnswered(reading: value) }
-    }
-
-    fileprivate static func request(_ value: Span<UInt8>) -> ReportRequested? {
-        read { () throws(WireFault) in try ReportRequested(reading: value) }
-    }
-
-    fileprivate static func report(_ value: Span<UInt8>) -> ReportOutcome? {
-        read { () throws(WireFault) in try ReportOutcome(reading: value) }
-    }
-
-    fileprivate static func account(_ value: Span<UInt8>) -> TokenAccount? {
-        read { () throws(WireFault) in try TokenAccount(reading: value) }
     }
 }

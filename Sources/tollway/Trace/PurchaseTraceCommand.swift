@@ -197,6 +197,7 @@ extension PurchaseSearch {
     /// What is owed now of a sale, in words; nil where no record names one.
     fileprivate func standingLines(_ item: TracedItem?) -> [String] {
         var lines: [String] = []
+        let open = (item.map(deadLetters) ?? deadLetters).filter { $0.settled == nil }
         let standing = item?.standing
         if let standing, let waiting = Self.words(standing, sale: item?.sale) {
             let since = standing.waitingSince.map {
@@ -226,15 +227,14 @@ extension PurchaseSearch {
                 "its later \(change.type.rawValue) was refused: \(change.reason)"
                     + (item?.outcome == nil ? "" : "; what was said before stands")
             )
-        } else if lines.isEmpty {
+        } else if lines.isEmpty, open.isEmpty || open.count < item?.receivedCount ?? 0 {
             lines.append(
                 item?.receivedCount ?? 0 > 0
                     ? "received, and purchases has not settled it: see tollway lag"
                     : "no record says how it ended"
             )
         }
-        let open = item.map(deadLetters) ?? deadLetters
-        for deadLetter in open where deadLetter.settled == nil {
+        for deadLetter in open {
             // By its place: a search for order-1001-1 finds order-1001-10 as well, and refunds of it.
             lines.append(
                 "an open dead letter, \(deadLetter.code) (\(deadLetter.position)): correct the sale and send"
