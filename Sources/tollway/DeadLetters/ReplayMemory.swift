@@ -1,13 +1,31 @@
 internal import Kafka
 internal import StageRuntime
+internal import Telemetry
 internal import TokenDomain
+internal import TokenWire
 
 /// How far back the results of dead letters are known.
 ///
 /// `dlq.<prefix>replays.v1` is compacted, and its records go away when no dead letter of their time
 /// can lie there any more (``Topic/Retention/newestOfKeyOutlivingDeadLetters``). Where dead letters
 /// are retained for longer, the oldest may have been replayed already, and are not replayed again.
+///
+/// Raising that retention brings nothing back that is gone. So `topics apply` first writes down from
+/// when on the results are known: ``noteLoss(under:_:_:runID:)``.
 enum ReplayMemory {
+    /// The settings that take records away.
+    static let settings: Set<String> = ["retention.ms", "retention.bytes"]
+    /// Begins the key of what is written down, which is no dead letter's position.
+    static let keyPrefix = Array("memory/".utf8)
+
+    /// Results of dead letters that some settings may have taken away.
+    private enum Loss {
+        case nothing
+        /// UNIX milliseconds.
+        case before(Int64)
+        case anything
+    }
+
     /// The clocks of the worker that wrote the dead letter and of the replay may differ by less.
     private static let clockSkewMilliseconds: Int64 = 86_400_000
 
@@ -26,10 +44,10 @@ enum ReplayMemory {
                 ? [:] : try admin.present([topic], prefix: configuration.topicPrefix)
         }
         let settings = present[topic.name(prefix: configuration.topicPrefix)]?.configuration ?? [:]
-        guard settings["cleanup.policy"]?.split(separator: ",").contains("delete") == true else {
-            return nil
-        }
-        guard settings["retention.bytes"] == "-1" else {
+        switch loss(under: settings, now: now.milliseconds) {
+        case .nothing: return nil
+        case .before(let time): return time
+        case .anything:
             throw CommandFailure(
                 .refusedBySafetyRule,
                 code: "dlq.bounded_memory",
@@ -37,10 +55,73 @@ enum ReplayMemory {
                     + " went back may be forgotten at any time: see tollway topics plan"
             )
         }
+    }
+
+    private static func loss(under settings: [String: String], now: Int64) -> Loss {
+        guard settings["cleanup.policy"]?.split(separator: ",").contains("delete") == true else {
+            return .nothing
+        }
+        guard settings["retention.bytes"] == "-1" else {
+            return .anything
+        }
         guard let retention = settings["retention.ms"].flatMap({ Int64($0) }), retention >= 0 else {
-            return nil
+            return .nothing
         }
         let kept = max(0, retention - clockSkewMilliseconds)
-        return max(0, now.milliseconds - min(kept, now.milliseconds))
+        return .before(max(0, now - min(kept, now)))
+    }
+
+    /// Writes down what the settings of the topic may have taken away; before they are changed, as
+    /// after that nothing tells of it.
+    ///
+    /// The record outlives its use: it goes away with the new retention, and what that forgets is
+    /// younger by then. A topic that still has its first records has lost none.
+    static func noteLoss(
+        under settings: [String: String],
+        _ configuration: Configuration,
+        _ admin: KafkaAdmin,
+        runID: String
+    ) throws(LogFault) {
+        let now = WallClock.nowMilliseconds()
+        let knownSince: Int64
+        switch loss(under: settings, now: now) {
+        case .nothing: return
+        case .before(let time): knownSince = time
+        case .anything: knownSince = now
+        }
+        let topic = Topic.deadLetterReplays.name(prefix: configuration.topicPrefix)
+        guard try admin.startOffsets(ofTopic: topic).contains(where: { $0 > 0 }) else {
+            return
+        }
+        var outputs = OutputBatch()
+        let key = outputs.place(keyPrefix + runID.utf8)
+        outputs.append(topic: 0, key: key) { arena in
+            JSONWriter.append(to: &arena) { writer in
+                writer.beginObject()
+                writer.field("knownSince", knownSince)
+                writer.endObject()
+            }
+        }
+        let transactor = try KafkaTransactor(
+            settings: configuration.kafka,
+            transactionalID: "\(configuration.topicPrefix)topics.apply",
+            targets: [topic]
+        )
+        defer { transactor.close() }
+        try transactor.takeOver()
+        _ = try transactor.commit(outputs)
+    }
+
+    /// Reads what ``noteLoss(under:_:_:runID:)`` wrote: from when on results are known, UNIX
+    /// milliseconds.
+    static func knownSince(_ value: Span<UInt8>) throws(WireFault) -> Int64 {
+        var knownSince: Int64?
+        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "knownSince": try scanner.fill(&knownSince)
+            default: try scanner.skip()
+            }
+        }
+        return try JSONScanner.require(knownSince, "knownSince")
     }
 }

@@ -116,7 +116,10 @@ struct ReplayPlanner {
         _ settled: SettledDeadLetters,
         _ plan: inout ReplayPlan
     ) throws(CommandFailure) -> [Candidate] {
-        let judge = DeadLetterJudge(order)
+        var judge = DeadLetterJudge(order)
+        if let knownSince = settled.knownSince {
+            judge.forgottenBefore = max(judge.forgottenBefore ?? 0, knownSince)
+        }
         let patcher = ReplayPatcher(order.patch)
         var candidates: [Candidate] = []
         plan.otherNameCount = try scan.run(

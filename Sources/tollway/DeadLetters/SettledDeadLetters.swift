@@ -21,6 +21,9 @@ struct SettledDeadLetters {
     }
 
     private(set) var count = 0
+    /// Older dead letters may have been settled though nothing here says so, see ``ReplayMemory``;
+    /// UNIX milliseconds.
+    private(set) var knownSince: Int64?
     /// Dead letters that the counted run has settled.
     private(set) var runCount = 0
     private var entries = PositionTable()
@@ -68,7 +71,16 @@ struct SettledDeadLetters {
         for record in batch.records where !record.key.isAbsent {
             let key = batch.arena.span.extracting(record.key.indices)
             guard let position = Self.position(key, topics) else {
-                // Of another version, or of a stage that is no more.
+                guard key.starts(with: ReplayMemory.keyPrefix), !record.value.isAbsent else {
+                    // Of another version, or of a stage that is no more.
+                    continue
+                }
+                do throws(WireFault) {
+                    let value = batch.arena.span.extracting(record.value.indices)
+                    knownSince = max(knownSince ?? 0, try ReplayMemory.knownSince(value))
+                } catch {
+                    failure = failure ?? Self.unreadable("what was lost", record, prefix, error)
+                }
                 continue
             }
             guard !record.value.isAbsent else {
@@ -82,21 +94,28 @@ struct SettledDeadLetters {
                 runCount += essence.isOfRun ? 1 : 0
                 settled(position)
             } catch {
-                // To go on would send a dead letter back twice.
-                failure =
-                    failure
-                    ?? CommandFailure(
-                        .failed,
-                        code: "dlq.bad_replay_record",
-                        "the record about \(position) at \(record.partition)/\(record.offset) of"
-                            + " \(Topic.deadLetterReplays.name(prefix: prefix)) cannot be read:"
-                            + " \(error.message)"
-                    )
+                failure = failure ?? Self.unreadable("\(position)", record, prefix, error)
             }
         }
         if let failure {
             throw failure
         }
+    }
+
+    /// To go on would send a dead letter back twice.
+    private static func unreadable(
+        _ subject: String,
+        _ record: RecordBatch.Record,
+        _ prefix: String,
+        _ fault: WireFault
+    ) -> CommandFailure {
+        CommandFailure(
+            .failed,
+            code: "dlq.bad_replay_record",
+            "the record about \(subject) at \(record.partition)/\(record.offset) of"
+                + " \(Topic.deadLetterReplays.name(prefix: prefix)) cannot be read:"
+                + " \(fault.message)"
+        )
     }
 
     /// `topic/partition/offset`, without a text made of it: there may be millions.

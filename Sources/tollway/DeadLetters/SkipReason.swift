@@ -22,7 +22,7 @@ enum SkipReason: String, CaseIterable {
             "Apple has accepted another report under its identifier: leave out requestIdentifier"
         case .replayedBefore: "replayed so often before, and failed again: see --replays-max"
         case .forgotten:
-            "older than the record of replays: it may have gone back already; see topics plan"
+            "older than the memory of replays: it may have gone back already, see token trace"
         case .newerThanPlan:
             "written after the plan was made: it is another than the one that the plan means"
         case .leftOut: "too large for the dead letters: it lies where it came from"
@@ -49,7 +49,7 @@ struct DeadLetterJudge {
     /// Replays of one record, this one not counted.
     let replayCountMax: Int
     /// The results of older dead letters are unknown; UNIX milliseconds.
-    let forgottenBefore: Int64?
+    var forgottenBefore: Int64?
     /// The plan that is followed knows none that is younger; UNIX milliseconds.
     let plannedBefore: Int64?
 

@@ -85,7 +85,7 @@ enum TopicsCommand {
         try record(due, among: reviews, order, configuration)
         // Each is done when a broker shows it, so that a worker that is started next finds what it
         // needs.
-        try change(due, configuration)
+        try change(due, order, configuration)
         try changeRest(invocation, order, configuration)
         Console.say("done")
         return .ok
@@ -111,7 +111,7 @@ enum TopicsCommand {
             return
         }
         try record(rest, among: reviews, order, configuration)
-        try change(rest, configuration)
+        try change(rest, order, configuration)
     }
 
     /// Writes the audit of what is due, before it is done.
@@ -146,13 +146,21 @@ enum TopicsCommand {
 
     private static func change(
         _ reviews: [TopicReview],
+        _ order: HandOrder,
         _ configuration: Configuration
     ) throws(CommandFailure) {
         var doneCount = 0
         let failure = try KafkaQuestion.ask(configuration) { admin -> (String, LogFault)? in
             for review in reviews {
                 do throws(LogFault) {
-                    try change(review, admin)
+                    try change(review, admin) { () throws(LogFault) in
+                        try ReplayMemory.noteLoss(
+                            under: review.present?.configuration ?? [:],
+                            configuration,
+                            admin,
+                            runID: order.id
+                        )
+                    }
                     doneCount += 1
                 } catch {
                     return (review.name, error)
@@ -175,16 +183,34 @@ enum TopicsCommand {
         )
     }
 
-    private static func change(_ review: TopicReview, _ admin: KafkaAdmin) throws(LogFault) {
+    /// `noteLoss` writes to the topic of replays, so what may keep that from being written goes first.
+    private static func change(
+        _ review: TopicReview,
+        _ admin: KafkaAdmin,
+        noteLoss: () throws(LogFault) -> Void
+    ) throws(LogFault) {
         guard review.present != nil else {
             try admin.create([review.plan])
             return
         }
-        let changes = review.differences.map { ($0.setting.name, $0.setting.constraint.text) }
-        try admin.alterConfiguration(
-            ofTopic: review.name,
-            Dictionary(uniqueKeysWithValues: changes)
+        var changes = Dictionary(
+            uniqueKeysWithValues: review.differences.map {
+                ($0.setting.name, $0.setting.constraint.text)
+            }
         )
+        if review.topic == .deadLetterReplays {
+            let memory = changes.filter { ReplayMemory.settings.contains($0.key) }
+            changes = changes.filter { memory[$0.key] == nil }
+            if !changes.isEmpty {
+                try admin.alterConfiguration(ofTopic: review.name, changes)
+            }
+            guard !memory.isEmpty else {
+                return
+            }
+            try noteLoss()
+            changes = memory
+        }
+        try admin.alterConfiguration(ofTopic: review.name, changes)
     }
 
     private static func reviews(

@@ -259,6 +259,40 @@ struct `Sending dead letters back` {
         #expect(try world.records(of: .tokensReceived).count == 3)
     }
 
+    @Test func `lets nothing go a second time after a longer memory was asked for`() throws {
+        let world = try DeadLetterWorld(partitionCount: 1)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 12)
+        try maker.write([.unknownApp], each: 3, to: world.settings)
+        #expect(try world.dlq("replay", "--yes").exitCode == 0)
+        let admin = try world.openAdmin()
+        defer { admin.close() }
+        let name = Topic.deadLetterReplays.name(prefix: world.prefix)
+        try admin.alterConfiguration(
+            ofTopic: name,
+            ["retention.ms": "1", "cleanup.policy": "delete"]
+        )
+        // Kafka looks every few seconds what is past its time.
+        let limit = ContinuousClock.now + .seconds(120)
+        while try admin.startOffsets(ofTopic: name) == [0], ContinuousClock.now < limit {
+            _ = poll(nil, 0, 200)
+        }
+        #expect(try world.dlq("count").output == "3\n", "nobody knows that they went")
+        #expect(try world.dlq("replay", "--yes").exitCode == 3)
+        let apply = try TollwayProcess.run(
+            ["topics", "apply", "--yes"],
+            environment: world.environment
+        )
+        #expect(apply.exitCode == 0, "\(apply.talk)")
+        let plan = try world.dlq("plan", "-o", "json").object()
+        #expect(plan["go"] as? Int == 0 && plan["skipped"] as? Int == 3)
+        #expect(try world.dlq("replay", "--yes").exitCode == 3)
+        #expect(try world.records(of: .tokensReceived).count == 3)
+        // What fails from then on is remembered.
+        try maker.write([.unknownApp], each: 1, to: world.settings)
+        #expect(try world.dlq("replay", "--yes").exitCode == 0)
+        #expect(try world.records(of: .tokensReceived).count == 4)
+    }
+
     @Test func `follows a plan to the dead letter`() throws {
         let world = try DeadLetterWorld()
         let folder = try TemporaryFolder()
