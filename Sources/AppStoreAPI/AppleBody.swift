@@ -26,6 +26,14 @@ package struct AppleBody: Equatable, Sendable {
         self.errors = errors.isEmpty ? nil : errors
     }
 
+    /// Whether a body says anything: white space and an object without members do not.
+    static func saysSomething(_ bytes: [UInt8]) -> Bool {
+        let isBlank = bytes.allSatisfy { byte in
+            byte == 0x20 || (0x09...0x0d).contains(byte)
+        }
+        return !isBlank && JSONValue(bytes)?.members?.isEmpty != true
+    }
+
     private static func error(_ object: JSONValue) -> AppleError? {
         object["errorCode"]?.integer.map { code in
             AppleError(

@@ -23,7 +23,7 @@ package struct AppleReply: Equatable, Sendable {
     package var transport: Transport
     /// Why there was no answer, as far as the transport knows; nil where there was one.
     package var failure: TransportFailure?
-    /// The answer has a body, whatever it holds.
+    /// The answer has a body, whatever it says: white space and an empty object say nothing.
     ///
     /// Apple documents none of a 200 to Set App Account Token.
     package var hasBody: Bool

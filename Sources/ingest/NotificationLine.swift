@@ -7,8 +7,8 @@ internal import StageRuntime
 /// send a new one each time. So chains are validated at a bounded rate, in the order in which they
 /// came, and all else is judged at once. The line is bounded in bytes; where it is full the largest
 /// is dropped, and then one of the network that has most in it, not the newcomer: one of usual size
-/// waits three seconds at most, and a peer in another network cannot displace it. Where all come from
-/// a proxy's address, a forger and Apple are one peer, and only the proxy can tell them apart.
+/// waits three seconds at most, and a peer in another network cannot displace it. Where the line is full of
+/// one each of so many networks, a newcomer is refused; and where all come from a proxy's address, a forger and Apple are one peer, and only the proxy can tell them apart.
 struct NotificationLine {
     /// Of all that wait together; one counts at least ``slotByteCount``, more than Apple's need.
     static let byteCountMax = 8 << 20

@@ -309,7 +309,7 @@ struct Absorber {
             log.limited(
                 .error,
                 "Apple asks for something about a token with a subtype that nobody knows",
-                per: subtype,
+                per: trace?.traceID,
                 ("subtype", .text(subtype ?? "none")),
                 ("traceId", .text(trace?.traceID ?? ""))
             )

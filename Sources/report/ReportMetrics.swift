@@ -139,7 +139,7 @@ final class ReportMetrics {
             "report_apple_failing_seconds",
             help:
                 "How long Apple has failed every request of a lane (HTTP 5xx, no answer, or HTTP 200"
-                + " without a report: a proxy stands between), by app, environment and endpoint; 0"
+                + " that is not Apple's: a proxy stands between), by app, environment and endpoint; 0"
                 + " while it answers.",
             labels: ["app", "environment", "endpoint"]
         )

@@ -27,6 +27,7 @@ import TokenDomain
             _ status: Int,
             headers: [(String, String)] = [],
             _ body: String = "",
+            hasBody: Bool? = nil,
             errors: [AppleError]? = nil,
             acknowledged: String? = nil,
             retryAfter: Timestamp? = nil
@@ -35,7 +36,7 @@ import TokenDomain
             act = .answer(status, headers, Array(body.utf8))
             reply = AppleReply(
                 transport: .answered(status: status),
-                hasBody: !body.isEmpty,
+                hasBody: hasBody ?? !body.isEmpty,
                 errors: errors,
                 acknowledged: acknowledged,
                 retryAfter: retryAfter
@@ -57,6 +58,9 @@ import TokenDomain
             acknowledged: identifier
         ),
         Row("an empty 200", 200),
+        Row("a blank 200", 200, " \r\n", hasBody: false),
+        Row("a 200 with an empty object", 200, "{ }\n", hasBody: false),
+        Row("a 200 with another object", 200, "{\"status\":1}"),
         Row("a page", 200, headers: [("Content-Type", "text/html")], "<html>OK</html>"),
         Row("an array", 200, #"["\#(identifier)"]"#),
         Row("a number for an identifier", 200, #"{"requestIdentifier":5}"#),
