@@ -17,7 +17,7 @@ extension PurchasesStage {
         }
         guard let live = item.live else {
             // Apple has nothing of it. The newest event decides what is reported later.
-            return noteOfNotOwed(&item, place, event, change, sale, &book, now: now)
+            return try noteOfNotOwed(&item, place, event, change, sale, &book, now: now)
         }
         if let fault = ReferenceRules.fault(ofRestating: sale, now: now) {
             return .refuse(fault)
@@ -68,25 +68,31 @@ extension PurchasesStage {
         _ sale: PurchaseEvent,
         _ book: inout Book,
         now: Timestamp
-    ) -> Decision {
+    ) throws(StoreFault) -> Decision {
         guard let change, change.kind == .restate else {
             item.reopensUntil = BookedItem.never
             return .notOwed("retracted")
         }
+        let restated: PurchaseEvent
         do throws(PurchaseFault) {
-            let restated = try sale.applying(change, now: now)
-            item.first = item.first ?? sale
-            item.sale = restated
-            if item.reopensUntil.map({ $0 <= now }) ?? true {
-                // It was retracted or its time is over, and its own event forgotten: a token reopens
-                // it again.
-                item.reopensUntil = now + policy.reopening
-                book.keep(event, of: &item, at: place)
-            }
-            return .notOwed("no_active_token")
+            restated = try sale.applying(change, now: now)
         } catch {
             return .refuse(error)
         }
+        item.first = item.first ?? sale
+        item.sale = restated
+        let isForgotten = item.reopensUntil.map { $0 <= now } ?? true
+        if isForgotten {
+            // It was retracted or its time is over, and its own event forgotten: a token reopens it
+            // again.
+            item.reopensUntil = now + policy.reopening
+        }
+        // Of restatements alone the newest is kept: a replay is known by what it makes of the sale.
+        let kept = try book.event(0, of: place)
+        if isForgotten || kept.flatMap({ self.change($0, item) })?.kind == .restate {
+            book.keep(event, of: &item, at: place)
+        }
+        return .notOwed("no_active_token")
     }
 
     /// The rule of references that a restated item breaks.

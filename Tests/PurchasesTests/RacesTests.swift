@@ -397,7 +397,7 @@ import TokenWire
 
     /// What came before a token reopened the sale "a", which is not owed.
     enum Restated: CaseIterable {
-        case whileNotOwed, afterItsRetraction, whileItWaitedForARate
+        case whileNotOwed, afterItsRetraction, twiceAfterItsRetraction, whileItWaitedForARate
     }
 
     private func restated(_ way: Restated, _ anna: CustomerID, _ bench: PurchasesBench) throws {
@@ -425,12 +425,20 @@ import TokenWire
             try bench.pass(.seconds(5))
         }
         try bench.pass(.hours(25))
-        if way == .afterItsRetraction {
+        if way == .afterItsRetraction || way == .twiceAfterItsRetraction {
             bench.sale(bench.change("a", anna, .retract))
             try bench.settle()
         }
         if !isForeign {
             bench.sale(restatement)
+            try bench.settle()
+        }
+        if way == .twiceAfterItsRetraction {
+            let last = bench.change("a", anna, .restate) {
+                $0.amountTaxExclusive = Milliunits(7_000)
+                $0.taxAmount = Milliunits(1_400)
+            }
+            bench.sale(last)
             try bench.settle()
         }
         #expect(try bench.words().last == "a not_owed")
@@ -473,7 +481,8 @@ import TokenWire
         try bench.pass(.minutes(1))
         let isForeign = way == .whileItWaitedForARate
         // 8.000 ISK are 0.054 EUR.
-        let told: Int64 = isForeign ? 54 : 8_000
+        let told: Int64 =
+            isForeign ? 54 : way == .twiceAfterItsRetraction ? 7_000 : 8_000
         #expect(bench.apple.held("a")?.exclusive == told)
         // The platform sends it once more, as it was.
         bench.sale(foreign(isForeign, bench.buy("a", anna)))

@@ -327,7 +327,7 @@ enum ReplayCommand {
             Console.say(
                 "stopped: of the canary's \(plannedCount), this run has seen \(readCount) read;"
                     + " another run sent the others, a commit's result is unknown, or they are too"
-                    + " large; \(again), with another canary"
+                    + " large; \(again), where they are too large with a larger --canary"
             )
             return .tryAgain
         }

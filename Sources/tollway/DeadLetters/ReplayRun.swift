@@ -30,6 +30,9 @@ final class ReplayRun {
     private var lookedAt: Int64 = 0
     private var bar: ReplayBar
     private var tally = ReplayTally()
+    /// What the audit says of the run's last transaction; nil where it has none, or where its result is
+    /// unknown.
+    private var auditedState: DeadLetterAudit.State?
 
     var sentCount: Int { tally.sentCount }
     var tooLargeCount: Int { tally.tooLargeCount }
@@ -51,10 +54,14 @@ final class ReplayRun {
             watch = order.failureRatioMax == nil ? nil : try ReplayWatch(order, stage: stage)
             try send(positions.of(stage), stage, limits, isLast: index == steps.count - 1)
             if isCanary, tally.ending == nil {
-                try awaitCanary(stage, plannedCount: positions.of(stage).count)
-                auditEnd(stage)
+                try awaitCanary(
+                    stage,
+                    plannedCount: positions.of(stage).count,
+                    hasRest: !rest.isEmpty
+                )
             }
             if let ending = tally.ending {
+                auditEnd(ending, stage)
                 return ending
             }
         }
@@ -88,6 +95,7 @@ final class ReplayRun {
                 try committed(count, ends, pauseMilliseconds: session.pauseMilliseconds)
             }
             let end = try session.run()
+            auditedState = session.auditedState ?? auditedState
             // It holds the session.
             session.committed = { _, _ in nil }
             let next = tally.ended(
@@ -98,7 +106,7 @@ final class ReplayRun {
             switch next {
             case .nextStage: return
             case .givenUp(let fault): throw KafkaQuestion.failure(fault, order.configuration)
-            case .again: break
+            case .again: auditedState = nil
             }
             guard stop.wait(milliseconds: Self.lossPauseMilliseconds) == nil else {
                 tally.ending = .interrupted
@@ -147,7 +155,11 @@ final class ReplayRun {
     }
 
     /// Waits until the stage has read what was sent first.
-    private func awaitCanary(_ stage: Worker, plannedCount: Int) throws(CommandFailure) {
+    private func awaitCanary(
+        _ stage: Worker,
+        plannedCount: Int,
+        hasRest: Bool
+    ) throws(CommandFailure) {
         guard let watch, let ratioMax = order.failureRatioMax else {
             preconditionFailure("a canary has a failure ratio")
         }
@@ -171,14 +183,19 @@ final class ReplayRun {
             "canary: \(stage.rawValue) has read \(results.readCount), of which"
                 + " \(results.failedCount) failed again"
         )
-        tally.judgeCanary(results, plannedCount: plannedCount, ratioMax: ratioMax)
+        tally.judgeCanary(
+            results,
+            plannedCount: plannedCount,
+            hasRest: hasRest,
+            ratioMax: ratioMax
+        )
     }
 
     /// Writes down that the run ended after its last transaction, which said that it goes on.
     ///
     /// The end itself is what its user must know: where the audit cannot be written it stays so.
-    private func auditEnd(_ stage: Worker) {
-        guard let ending = tally.ending, sentCount > 0 else {
+    private func auditEnd(_ ending: Ending, _ stage: Worker) {
+        guard auditedState == .running else {
             return
         }
         let audit = DeadLetterAudit(

@@ -59,6 +59,8 @@ final class ReplaySession {
     var part = 0
     /// What the audit says of the last transaction of a session that came to its end.
     var lastState = DeadLetterAudit.State.finished
+    /// What the audit says of the session's last transaction.
+    private(set) var auditedState: DeadLetterAudit.State?
     /// Dead letters that could not go after all.
     private(set) var tooLargeCount = 0
 
@@ -188,6 +190,7 @@ final class ReplaySession {
         }
         shipment.removeAll()
         sentCount += count
+        auditedState = state
         let names = Set(shipment.targets.map { $0.name(prefix: order.prefix) })
         let stop = try committed(count, ends.filter { names.contains($0.key.topic) })
         return state == .running ? stop.map { .stopped($0) } : nil

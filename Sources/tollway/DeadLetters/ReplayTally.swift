@@ -63,15 +63,22 @@ struct ReplayTally {
     /// Ends the run where the canary of the stage did badly, or says too little.
     ///
     /// What another run sent, and what a commit with an unknown result sent, was not watched. To go on
-    /// would take a canary that nobody looked after for a good one.
-    mutating func judgeCanary(_ results: ReplayResults, plannedCount: Int, ratioMax: Double) {
+    /// would take a canary that nobody looked after for a good one. Where nothing comes after it,
+    /// `hasRest` is false, and there is nothing to be kept back.
+    mutating func judgeCanary(
+        _ results: ReplayResults,
+        plannedCount: Int,
+        hasRest: Bool,
+        ratioMax: Double
+    ) {
         if results.failureRatio > ratioMax {
             ending = .failureRatio(results.failureRatio)
             return
         }
         // The next plan begins with the same too large ones: they cannot be waited for.
         let sendableCount = plannedCount - (tooLargeCount - earlierTooLargeCount)
-        guard results.readCount > 0, results.readCount >= sendableCount else {
+        let isJudged = results.readCount > 0 && results.readCount >= sendableCount
+        guard isJudged || !hasRest else {
             ending = .canaryUnsent(readCount: results.readCount, plannedCount: plannedCount)
             return
         }

@@ -105,11 +105,14 @@ struct `A replay that is killed` {
         try expectOnce(world, .deadLetters(.decode), .tokensReceived, "two terminals")
     }
 
-    @Test func `by Ctrl-C ends between two transactions and says so`() throws {
+    /// Also in the pause after a canary's only transaction, which said that the run goes on.
+    @Test(arguments: [nil, 1])
+    func `by Ctrl-C ends between two transactions and says so`(canary: Int?) throws {
         let world = try DeadLetterWorld()
         var maker = DeadLetterMaker(prefix: world.prefix, seed: Self.seed)
         try maker.write([.unknownApp], each: 500, to: world.settings)
-        let process = try start(world, rate: 20)
+        // A canary of one pauses for a second.
+        let process = try start(world, rate: canary ?? 20, canary: canary)
         try awaitWork(world, from: 0, of: process)
         process.interrupt()
         process.waitUntilExit()
@@ -157,9 +160,14 @@ struct `A replay that is killed` {
         }
     }
 
-    private func start(_ world: DeadLetterWorld, rate: Int?) throws -> Process {
+    private func start(
+        _ world: DeadLetterWorld,
+        rate: Int?,
+        canary: Int? = nil
+    ) throws -> Process {
         let process = try TollwayProcess.make(
-            ["dlq", "replay", "--yes"] + (rate.map { ["--rate", "\($0)"] } ?? []),
+            ["dlq", "replay", "--yes"] + (rate.map { ["--rate", "\($0)"] } ?? [])
+                + (canary.map { ["--canary", "\($0)"] } ?? []),
             environment: world.environment
         )
         process.standardInput = FileHandle.nullDevice

@@ -72,19 +72,24 @@ import Testing
 
     /// Of a canary of ten some were sent and read, and of those some failed again.
     @Test(arguments: [
-        (10, 0, 0, nil), (10, 1, 0, nil), (10, 2, 0, ReplayRun.Ending.failureRatio(0.2)),
+        (10, 0, 0, true, nil), (10, 1, 0, true, nil),
+        (10, 2, 0, true, ReplayRun.Ending.failureRatio(0.2)),
+        (10, 2, 0, false, .failureRatio(0.2)),
+        // Nothing comes after it.
+        (0, 0, 0, false, nil), (7, 0, 0, false, nil),
         // Another run has sent them, or the commit's result is unknown.
-        (0, 0, 0, .canaryUnsent(readCount: 0, plannedCount: 10)),
-        (9, 0, 0, .canaryUnsent(readCount: 9, plannedCount: 10)),
-        (4, 1, 0, .failureRatio(0.25)),
+        (0, 0, 0, true, .canaryUnsent(readCount: 0, plannedCount: 10)),
+        (9, 0, 0, true, .canaryUnsent(readCount: 9, plannedCount: 10)),
+        (4, 1, 0, true, .failureRatio(0.25)),
         // Some are too large; they are so in the next canary too.
-        (8, 0, 2, nil), (7, 0, 2, .canaryUnsent(readCount: 7, plannedCount: 10)),
-        (0, 0, 10, .canaryUnsent(readCount: 0, plannedCount: 10)),
+        (8, 0, 2, true, nil), (7, 0, 2, true, .canaryUnsent(readCount: 7, plannedCount: 10)),
+        (0, 0, 10, true, .canaryUnsent(readCount: 0, plannedCount: 10)),
     ])
     func `takes a canary for good only where this run has sent it and seen it read`(
         readCount: Int,
         failedCount: Int,
         tooLargeCount: Int,
+        hasRest: Bool,
         ending: ReplayRun.Ending?
     ) {
         var results = ReplayResults()
@@ -100,7 +105,7 @@ import Testing
         _ = tally.ended(.finished, tooLargeCount: 5, partCount: 1)
         tally.beginStage()
         _ = tally.ended(.finished, tooLargeCount: tooLargeCount, partCount: 2)
-        tally.judgeCanary(results, plannedCount: 10, ratioMax: 0.1)
+        tally.judgeCanary(results, plannedCount: 10, hasRest: hasRest, ratioMax: 0.1)
         #expect(tally.ending == ending)
     }
 }
