@@ -106,13 +106,13 @@ struct `A replay that is killed` {
     }
 
     /// Also in the pause after a canary's only transaction, which said that the run goes on.
-    @Test(arguments: [nil, 1])
+    @Test(arguments: [nil, 19])
     func `by Ctrl-C ends between two transactions and says so`(canary: Int?) throws {
         let world = try DeadLetterWorld()
         var maker = DeadLetterMaker(prefix: world.prefix, seed: Self.seed)
         try maker.write([.unknownApp], each: 500, to: world.settings)
-        // A canary of one pauses for a second.
-        let process = try start(world, rate: canary ?? 20, canary: canary)
+        // A canary of less than a transaction's 20 is written at its end.
+        let process = try start(world, rate: canary == nil ? 20 : 100, canary: canary)
         try awaitWork(world, from: 0, of: process)
         process.interrupt()
         process.waitUntilExit()
