@@ -14,8 +14,9 @@ struct DeadLetterFilter {
     var fingerprints: [[UInt8]] = []
     var keys: [[UInt8]] = []
     var texts: [[UInt8]] = []
-    /// With those that the apps file has for them.
     var apps: [AppName] = []
+    /// Both names of each that the apps file has.
+    var namesByFile: [AppName] = []
     /// Apps asked for of which only one name is known.
     var appsOfOneName: [AppName] = []
     var environments: [AppleEnvironment] = []
@@ -72,11 +73,16 @@ struct DeadLetterFilter {
     }
 
     func matches(_ subject: DeadLetterSubject) -> Bool {
-        matchesButForApp(subject)
-            && (apps.isEmpty
-                || apps.contains {
-                    $0.names(appAppleID: subject.appAppleID, bundleID: subject.bundleID)
-                })
+        matchesButForApp(subject) && (apps.isEmpty || matchesApp(subject))
+    }
+
+    /// A name from the apps file counts only where the one that was asked for is not stated: that may
+    /// say another app.
+    private func matchesApp(_ subject: DeadLetterSubject) -> Bool {
+        let (number, bundle) = (subject.appAppleID, subject.bundleID)
+        return apps.contains { $0.names(appAppleID: number, bundleID: bundle) }
+            || number == nil && namesByFile.contains { $0.names(appAppleID: nil, bundleID: bundle) }
+            || bundle == nil && namesByFile.contains { $0.names(appAppleID: number, bundleID: nil) }
     }
 
     /// Whether it may be of an app that was asked for, as it gives no name but the other one.
@@ -120,7 +126,7 @@ struct DeadLetterFilter {
                 appsOfOneName.append(name)
                 continue
             }
-            apps += [.number(app.appAppleID), .bundle(BundleID(app.bundleID))]
+            namesByFile += [.number(app.appAppleID), .bundle(BundleID(app.bundleID))]
         }
     }
 

@@ -158,6 +158,30 @@ import TokenWire
         #expect(subjects.count { both.mayMatch($0) } == 0)
     }
 
+    /// A letter of which the name that was asked for says another app is of that one.
+    @Test(
+        arguments: [
+            (#"{"appAppleId":7}"#, true, true), (#"{"bundleId":"com.example.seven"}"#, true, true),
+            (#"{"appAppleId":7,"bundleId":"com.example.seven"}"#, true, true),
+            (#"{"appAppleId":8,"bundleId":"com.example.seven"}"#, false, true),
+            (#"{"appAppleId":7,"bundleId":"com.example.eight"}"#, true, false),
+            (#"{"appAppleId":8,"bundleId":"com.example.eight"}"#, false, false),
+        ]
+    )
+    func `takes a name from the apps file only where the one asked for is not stated`(
+        value: String,
+        isByNumber: Bool,
+        isByBundle: Bool
+    ) throws {
+        let file = AppsFile(apps: [AppsFile.App(appAppleID: 7, bundleID: "com.example.seven")])
+        let subject = SubjectReader().read(Array(value.utf8).span)
+        for (name, isExpected) in [("7", isByNumber), ("com.example.seven", isByBundle)] {
+            var filter = try filter(["--app", name])
+            filter.nameApps(by: file)
+            #expect(filter.matches(subject) == isExpected, "\(name)")
+        }
+    }
+
     @Test func `takes a sale that names no environment for one of its token, or of production`()
         throws
     {
