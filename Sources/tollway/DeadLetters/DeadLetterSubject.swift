@@ -48,12 +48,16 @@ struct DeadLetterSubject {
 
 /// Reads values of every topic that has dead letters, for what they are about.
 final class SubjectReader {
-    /// What a value carries in a form of its own, and whether it is a sale.
+    /// What a value carries in a form of its own, whether it is a sale, and what it states.
     private struct Parts {
         var token: [UInt8] = []
         var signedPayload: [UInt8] = []
         var signedTransaction: [UInt8] = []
         var isSale = false
+        /// In any form; null states none.
+        var statesEnvironment = false
+        /// Read to its end.
+        var isWhole = false
     }
 
     private var tokens = TokenReader()
@@ -66,6 +70,7 @@ final class SubjectReader {
             try JSONScanner.scan(value) { (scanner) throws(WireFault) in
                 try Self.scanMembers(&scanner, &subject, &parts)
             }
+            parts.isWhole = true
         } catch {
             // It lies here because something is wrong with it; what was read before that counts.
         }
@@ -80,8 +85,10 @@ final class SubjectReader {
         }
         let environment = subject.externalPurchaseID.map { TokenID($0).environment }
         if parts.isSale {
-            // As purchases reads it.
-            subject.environment = subject.environment ?? environment ?? .production
+            // As purchases reads it. What states one that cannot be read may be of either.
+            if parts.isWhole, !parts.statesEnvironment {
+                subject.environment = subject.environment ?? environment ?? .production
+            }
         } else {
             subject.environment = environment ?? subject.environment
         }
@@ -172,7 +179,11 @@ final class SubjectReader {
                 subject.externalPurchaseID = try scanner.string()
             case ("bundleId", .string): subject.bundleID = try scanner.string()
             case ("environment", .string):
+                parts.statesEnvironment = true
                 subject.environment = environment(try scanner.string())
+            case ("environment", let kind):
+                parts.statesEnvironment = parts.statesEnvironment || kind != .null
+                try scanner.skip()
             case ("appAppleId", .number): subject.appAppleID = try scanner.integer()
             case ("tokenCreationDate", .number):
                 subject.tokenCreationDate = try scanner.integer()

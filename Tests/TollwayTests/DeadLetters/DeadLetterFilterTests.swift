@@ -182,6 +182,28 @@ import TokenWire
         }
     }
 
+    @Test(
+        arguments: [
+            #"{"lineItemId":"1","environment":"staging"}"#,
+            #"{"lineItemId":"1","environment":1}"#,
+            #"{"lineItemId":"1","externalPurchaseId":"SANDBOX_1","environment":"staging"}"#,
+            #"{"lineItemId":"1","appAppleId":"#,
+            #"{"lineItemId":"1","appAppleId":x,"environment":"sandbox"}"#,
+            #"{"externalPurchaseId":"SANDBOX_1","lineItemId":"1","appAppleId":x}"#,
+        ]
+    )
+    func `gives no environment to a sale that states one which cannot be read`(value: String) throws
+    {
+        #expect(SubjectReader().read(Array(value.utf8).span).environment == nil)
+    }
+
+    @Test func `gives the environment that a sale states, also where it breaks off after that`() {
+        let value = #"{"lineItemId":"1","environment":"sandbox","appAppleId":"#
+        #expect(SubjectReader().read(Array(value.utf8).span).environment == .sandbox)
+        let none = #"{"lineItemId":"1","environment":null}"#
+        #expect(SubjectReader().read(Array(none.utf8).span).environment == .production)
+    }
+
     @Test func `takes a sale that names no environment for one of its token, or of production`()
         throws
     {
