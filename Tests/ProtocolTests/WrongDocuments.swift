@@ -220,7 +220,10 @@ extension `The schemas of Protocols` {
             ),
             (
                 "dlq.replays.v1", #"{\#(settled),"state":"discarded"}"#,
-                ["{\(settled)}", #"{\#(settled),"state":"sent"}"#, #"{"state":"replayed"}"#]
+                [
+                    "{\(settled)}", #"{\#(settled),"state":"sent"}"#, #"{"state":"replayed"}"#,
+                    #"{"knownSince":-1}"#, "{}",
+                ]
             ),
             (
                 "dlq.archive.headers", "",

@@ -283,6 +283,7 @@ struct `Sending dead letters back` {
             environment: world.environment
         )
         #expect(apply.exitCode == 0, "\(apply.talk)")
+        try world.expectValid(world.records(of: .deadLetterReplays), schema: "dlq.replays.v1")
         let plan = try world.dlq("plan", "-o", "json").object()
         #expect(plan["go"] as? Int == 0 && plan["skipped"] as? Int == 3)
         #expect(try world.dlq("replay", "--yes").exitCode == 3)
