@@ -11,7 +11,7 @@ internal import TokenWire
 /// are retained for longer, the oldest may have been replayed already, and are not replayed again.
 ///
 /// Raising that retention brings nothing back that is gone. So `topics apply` first writes down from
-/// when on the results are known: ``noteLoss(under:_:_:runID:)``.
+/// when on the results are known: ``noteLoss(under:_:runID:)``.
 enum ReplayMemory {
     /// The settings that take records away.
     static let settings: Set<String> = ["retention.ms", "retention.bytes"]
@@ -76,23 +76,65 @@ enum ReplayMemory {
     ///
     /// The record outlives its use: it goes away with the new retention, and what that forgets is
     /// younger by then. A topic that still has its first records has lost none.
+    ///
+    /// - Throws: exit 6 where Kafka is away, and what else it answers.
     static func noteLoss(
         under settings: [String: String],
         _ configuration: Configuration,
-        _ admin: KafkaAdmin,
         runID: String
-    ) throws(LogFault) {
+    ) throws(CommandFailure) {
         let now = WallClock.nowMilliseconds()
-        let knownSince: Int64
-        switch loss(under: settings, now: now) {
-        case .nothing: return
-        case .before(let time): knownSince = time
-        case .anything: knownSince = now
-        }
-        let topic = Topic.deadLetterReplays.name(prefix: configuration.topicPrefix)
-        guard try admin.startOffsets(ofTopic: topic).contains(where: { $0 > 0 }) else {
+        let loss = loss(under: settings, now: now)
+        if case .nothing = loss {
             return
         }
+        let topic = Topic.deadLetterReplays.name(prefix: configuration.topicPrefix)
+        let starts = try KafkaQuestion.ask(configuration) { admin throws(LogFault) in
+            try admin.startOffsets(ofTopic: topic)
+        }
+        let losing = starts.enumerated().filter { $0.element > 0 }.map {
+            TopicPartition(topic: topic, partition: Int32($0.offset))
+        }
+        guard !losing.isEmpty else {
+            return
+        }
+        if case .before(let time) = loss {
+            return try write(knownSince: time, configuration, runID: runID)
+        }
+        let times = try TopicScan(configuration: configuration, topics: [topic])
+            .firstTimes(
+                at: losing.reduce(into: [:]) { $0[$1] = .offset(starts[Int($1.partition)]) }
+            )
+        let knownSince = Self.knownSince(
+            firstTimes: Array(times.values),
+            losingCount: losing.count,
+            now: now
+        )
+        try write(knownSince: knownSince, configuration, runID: runID)
+    }
+
+    /// From when on results are known where a bound in bytes took some away.
+    ///
+    /// Kafka removes whole segments of a partition, the oldest first. So what lay before its first
+    /// record is older than that, and a partition without a record tells nothing.
+    ///
+    /// - Parameters:
+    ///   - firstTimes: of the first records of partitions that have lost some, UNIX milliseconds.
+    ///   - losingCount: how many partitions have lost some.
+    ///   - now: UNIX milliseconds.
+    /// - Returns: UNIX milliseconds, at most `now`.
+    static func knownSince(firstTimes: [Int64], losingCount: Int, now: Int64) -> Int64 {
+        guard firstTimes.count == losingCount, let latest = firstTimes.max() else {
+            return now
+        }
+        return min(latest + clockSkewMilliseconds, now)
+    }
+
+    private static func write(
+        knownSince: Int64,
+        _ configuration: Configuration,
+        runID: String
+    ) throws(CommandFailure) {
         var outputs = OutputBatch()
         let key = outputs.place(keyPrefix + runID.utf8)
         outputs.append(topic: 0, key: key) { arena in
@@ -102,17 +144,21 @@ enum ReplayMemory {
                 writer.endObject()
             }
         }
-        let transactor = try KafkaTransactor(
-            settings: configuration.kafka,
-            transactionalID: "\(configuration.topicPrefix)topics.apply",
-            targets: [topic]
-        )
-        defer { transactor.close() }
-        try transactor.takeOver()
-        _ = try transactor.commit(outputs)
+        do throws(LogFault) {
+            let transactor = try KafkaTransactor(
+                settings: configuration.kafka,
+                transactionalID: "\(configuration.topicPrefix)topics.apply",
+                targets: [Topic.deadLetterReplays.name(prefix: configuration.topicPrefix)]
+            )
+            defer { transactor.close() }
+            try transactor.takeOver()
+            _ = try transactor.commit(outputs)
+        } catch {
+            throw KafkaQuestion.failure(error, configuration)
+        }
     }
 
-    /// Reads what ``noteLoss(under:_:_:runID:)`` wrote: from when on results are known, UNIX
+    /// Reads what ``noteLoss(under:_:runID:)`` wrote: from when on results are known, UNIX
     /// milliseconds.
     static func knownSince(_ value: Span<UInt8>) throws(WireFault) -> Int64 {
         var knownSince: Int64?

@@ -150,17 +150,10 @@ enum TopicsCommand {
         _ configuration: Configuration
     ) throws(CommandFailure) {
         var doneCount = 0
-        let failure = try KafkaQuestion.ask(configuration) { admin -> (String, LogFault)? in
+        let failure = try KafkaQuestion.ask(configuration) { admin -> (String, CommandFailure)? in
             for review in reviews {
-                do throws(LogFault) {
-                    try change(review, admin) { () throws(LogFault) in
-                        try ReplayMemory.noteLoss(
-                            under: review.present?.configuration ?? [:],
-                            configuration,
-                            admin,
-                            runID: order.id
-                        )
-                    }
+                do throws(CommandFailure) {
+                    try change(review, admin, configuration, runID: order.id)
                     doneCount += 1
                 } catch {
                     return (review.name, error)
@@ -168,10 +161,9 @@ enum TopicsCommand {
             }
             return nil
         }
-        guard let (name, fault) = failure else {
+        guard let (name, because) = failure else {
             return
         }
-        let because = KafkaQuestion.failure(fault, configuration)
         guard doneCount > 0 else {
             throw because
         }
@@ -183,34 +175,46 @@ enum TopicsCommand {
         )
     }
 
-    /// `noteLoss` writes to the topic of replays, so what may keep that from being written goes first.
+    /// What is written down of lost replays goes to their topic, so what may keep that from being
+    /// written goes first.
     private static func change(
         _ review: TopicReview,
         _ admin: KafkaAdmin,
-        noteLoss: () throws(LogFault) -> Void
-    ) throws(LogFault) {
-        guard review.present != nil else {
-            try admin.create([review.plan])
-            return
-        }
+        _ configuration: Configuration,
+        runID: String
+    ) throws(CommandFailure) {
         var changes = Dictionary(
             uniqueKeysWithValues: review.differences.map {
                 ($0.setting.name, $0.setting.constraint.text)
             }
         )
-        if review.topic == .deadLetterReplays {
-            let memory = changes.filter { ReplayMemory.settings.contains($0.key) }
+        let memory = changes.filter { ReplayMemory.settings.contains($0.key) }
+        if let present = review.present, review.topic == .deadLetterReplays, !memory.isEmpty {
             changes = changes.filter { memory[$0.key] == nil }
             if !changes.isEmpty {
-                try admin.alterConfiguration(ofTopic: review.name, changes)
+                try alter(review, changes, admin, configuration)
             }
-            guard !memory.isEmpty else {
-                return
-            }
-            try noteLoss()
+            try ReplayMemory.noteLoss(under: present.configuration, configuration, runID: runID)
             changes = memory
         }
-        try admin.alterConfiguration(ofTopic: review.name, changes)
+        try alter(review, changes, admin, configuration)
+    }
+
+    private static func alter(
+        _ review: TopicReview,
+        _ changes: [String: String],
+        _ admin: KafkaAdmin,
+        _ configuration: Configuration
+    ) throws(CommandFailure) {
+        do throws(LogFault) {
+            if review.present == nil {
+                try admin.create([review.plan])
+            } else {
+                try admin.alterConfiguration(ofTopic: review.name, changes)
+            }
+        } catch {
+            throw KafkaQuestion.failure(error, configuration)
+        }
     }
 
     private static func reviews(

@@ -292,6 +292,18 @@ struct `Sending dead letters back` {
         try maker.write([.unknownApp], each: 1, to: world.settings)
         #expect(try world.dlq("replay", "--yes").exitCode == 0)
         #expect(try world.records(of: .tokensReceived).count == 4)
+        // A bound in bytes that has taken no more: the first record that is there says since when.
+        try admin.alterConfiguration(ofTopic: name, ["retention.bytes": "1000000"])
+        let again = try TollwayProcess.run(
+            ["topics", "apply", "--yes"],
+            environment: world.environment
+        )
+        #expect(again.exitCode == 0, "\(again.talk)")
+        let memory = try world.records(of: .deadLetterReplays).filter {
+            $0.key?.hasPrefix("memory/") == true
+        }
+        #expect(memory.count == 2)
+        try world.expectValid(memory, schema: "dlq.replays.v1")
     }
 
     @Test func `follows a plan to the dead letter`() throws {
