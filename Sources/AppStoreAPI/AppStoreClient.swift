@@ -204,7 +204,7 @@ package final class AppStoreClient: AppleClient {
             let body = AppleBody(answer.isCut ? [] : answer.body)
             return AppleReply(
                 transport: .answered(status: answer.status),
-                hasBody: answer.isCut || AppleBody.saysSomething(answer.body),
+                hasBody: answer.isCut || !body.isBlank,
                 errors: body.errors,
                 acknowledged: body.requestIdentifier,
                 isOurs: flight.sent.flatMap { sent in body.report.map { sent.isHeld(as: $0) } },

@@ -14,11 +14,19 @@ package struct AppleBody: Equatable, Sendable {
     /// `report`, which Apple holds under an identifier.
     package var report: JSONValue?
 
+    /// It says nothing: white space, or an object without members.
+    private(set) var isBlank = false
+
     /// - Parameter bytes: of any content.
     package init(_ bytes: [UInt8]) {
-        guard !bytes.isEmpty, let body = JSONValue(bytes), body.members != nil else {
+        guard !bytes.allSatisfy(Self.isSpace) else {
+            isBlank = true
             return
         }
+        guard let body = JSONValue(bytes), let members = body.members else {
+            return
+        }
+        isBlank = members.isEmpty
         requestIdentifier = body["requestIdentifier"]?.text
         report = body["report"].flatMap { $0.members == nil ? nil : $0 }
         let objects = body["errors"]?.elements ?? [body]
@@ -26,12 +34,8 @@ package struct AppleBody: Equatable, Sendable {
         self.errors = errors.isEmpty ? nil : errors
     }
 
-    /// Whether a body says anything: white space and an object without members do not.
-    static func saysSomething(_ bytes: [UInt8]) -> Bool {
-        let isBlank = bytes.allSatisfy { byte in
-            byte == 0x20 || (0x09...0x0d).contains(byte)
-        }
-        return !isBlank && JSONValue(bytes)?.members?.isEmpty != true
+    private static func isSpace(_ byte: UInt8) -> Bool {
+        byte == 0x20 || (0x09...0x0d).contains(byte)
     }
 
     private static func error(_ object: JSONValue) -> AppleError? {

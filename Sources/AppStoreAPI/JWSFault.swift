@@ -18,6 +18,11 @@ package enum JWSFault: Error, Equatable, Sendable {
     case wrongApp(StaticReasonText)
     case wrongEnvironment
 
+    /// Apple signs other data under the same certificates.
+    package static let noNotification = JWSFault.malformed(
+        "it is signed, and no notification: it has no notificationType"
+    )
+
     package enum CertificateRole: String, Sendable {
         case leaf, intermediate
     }

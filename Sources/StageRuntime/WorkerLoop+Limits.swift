@@ -27,7 +27,7 @@ extension WorkerLoop {
         /// What framing may add to an output.
         static let framingByteCountMax = 1_024
         /// Below this no topic can hold what a stage writes, and its records are no culprits.
-        private static let outputRecordByteCountMin = 65_536
+        package static let outputRecordByteCountMin = 65_536
 
         package init() {}
 

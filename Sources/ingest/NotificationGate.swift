@@ -105,7 +105,7 @@ struct NotificationGate {
             try verifier.check(candidate, text)
             // Last, so that a forgery is refused as one.
             guard candidate.isNotification else {
-                throw .malformed("it is signed, and no notification: it has no notificationType")
+                throw .noNotification
             }
             return true
         } catch {

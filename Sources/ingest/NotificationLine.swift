@@ -28,7 +28,7 @@ struct NotificationLine {
         /// By ``NumericAddress/network(of:)``.
         var network: [UInt8]
 
-        var room: Int { NotificationLine.room(of: request) }
+        var room: Int { max(request.body.count, NotificationLine.slotByteCount) }
     }
 
     private var waiting: [Place] = []
@@ -118,9 +118,5 @@ struct NotificationLine {
     private mutating func remove(at index: Int) {
         byteCount -= waiting[index].room
         waiting.remove(at: index)
-    }
-
-    private static func room(of request: HTTPRequest) -> Int {
-        max(request.body.count, slotByteCount)
     }
 }

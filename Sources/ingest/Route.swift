@@ -71,9 +71,6 @@ enum IngestLimits {
     /// Transaction and bundle ids.
     static let identifierByteCountMax = 256
     static let requestIDByteCountMax = 64
-    /// A record of no more is never too large for a topic by itself: no worker could write to one
-    /// that takes less.
-    static let fittingByteCount = 64 << 10
     /// From a complete request to its answer, whatever the broker does.
     static let answerTimeoutMilliseconds: Int64 = 8_000
     /// Between two requests that are let in although nothing is stored.

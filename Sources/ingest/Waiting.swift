@@ -1,5 +1,6 @@
 internal import HTTPServer
 internal import Kafka
+internal import StageRuntime
 
 /// Requests whose records are on their way to the broker.
 ///
@@ -160,7 +161,8 @@ struct Waiting {
     private static func problem(for failure: String, recordByteCountMax: Int) -> Problem {
         switch failure {
         case "MSG_SIZE_TOO_LARGE", "_MSG_SIZE_TOO_LARGE":
-            recordByteCountMax > IngestLimits.fittingByteCount ? .recordRefused : .batchRefused
+            recordByteCountMax > WorkerLoop.Limits.outputRecordByteCountMin
+                ? .recordRefused : .batchRefused
         case "_QUEUE_FULL": .queueFull
         default: .notStored
         }

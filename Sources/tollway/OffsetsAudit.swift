@@ -19,7 +19,7 @@ struct OffsetsAudit {
     var count = 0
 
     func store(_ configuration: Configuration) throws(CommandFailure) {
-        let record = AuditRecord(runID: order.id, transactionalName: "offsets.reset")
+        let record = LoneRecord.audit(runID: order.id, transactionalName: "offsets.reset")
         try record.store(configuration) { arena in
             append(to: &arena, at: WallClock.nowMilliseconds())
         }

@@ -35,7 +35,7 @@ enum SignedDataCheck {
         func check(_ identity: SignedIdentity) throws(JWSFault) {
             switch self {
             case .notification where !identity.isNotification:
-                throw .malformed("it is signed, and no notification: it has no notificationType")
+                throw .noNotification
             case .transaction where identity.isNotification:
                 throw .malformed("it is signed, and no transaction: it is a notification")
             case .notification, .transaction:

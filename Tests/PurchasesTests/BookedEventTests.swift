@@ -147,29 +147,14 @@ import TokenWire
     }
 
     private func putEventsApart(_ bench: PurchasesBench) throws {
-        let topic = Topic.purchasesState.name(prefix: PurchasesBench.prefix)
-        for record in bench.cluster.committedRecords(of: topic) {
-            let key = BookKey(bytes: record.key ?? [])
-            guard key.kind == .item, let value = record.value else {
-                continue
-            }
-            var item = try BookedItem(reading: value, key: key)
+        try bench.rewriteItems { key, item in
             guard let event = item.event else {
-                continue
+                return nil
             }
             item.event = nil
-            var values: ([UInt8], [UInt8]) = ([], [])
-            item.write(to: &values.0)
-            event.write(to: &values.1)
-            for (key, value) in [(key, values.0), (key.event(0), values.1)] {
-                bench.cluster.append(
-                    topic: topic,
-                    partition: record.partition,
-                    key: key.bytes,
-                    value: value,
-                    timestampMilliseconds: bench.clock.now.milliseconds
-                )
-            }
+            var value: [UInt8] = []
+            event.write(to: &value)
+            return [(key.event(0), value)]
         }
     }
 }

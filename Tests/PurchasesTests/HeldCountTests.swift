@@ -154,23 +154,9 @@ import TokenWire
         try retractedStart(bench)
         bench.crash()
         bench.loseDisk()
-        let topic = Topic.purchasesState.name(prefix: PurchasesBench.prefix)
-        for record in bench.cluster.committedRecords(of: topic) {
-            let key = BookKey(bytes: record.key ?? [])
-            guard key.kind == .item, let value = record.value else {
-                continue
-            }
-            var item = try BookedItem(reading: value, key: key)
+        try bench.rewriteItems { _, item in
             item.oursCount = 0
-            var old: [UInt8] = []
-            item.write(to: &old)
-            bench.cluster.append(
-                topic: topic,
-                partition: record.partition,
-                key: key.bytes,
-                value: old,
-                timestampMilliseconds: bench.clock.now.milliseconds
-            )
+            return []
         }
         let stage = bench.launch().stage
         try bench.settleAlone()

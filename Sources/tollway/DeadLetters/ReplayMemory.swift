@@ -135,26 +135,17 @@ enum ReplayMemory {
         _ configuration: Configuration,
         runID: String
     ) throws(CommandFailure) {
-        var outputs = OutputBatch()
-        let key = outputs.place(keyPrefix + runID.utf8)
-        outputs.append(topic: 0, key: key) { arena in
+        let record = LoneRecord(
+            topic: .deadLetterReplays,
+            key: keyPrefix + runID.utf8,
+            transactionalName: "topics.apply"
+        )
+        try record.store(configuration) { arena in
             JSONWriter.append(to: &arena) { writer in
                 writer.beginObject()
                 writer.field("knownSince", knownSince)
                 writer.endObject()
             }
-        }
-        do throws(LogFault) {
-            let transactor = try KafkaTransactor(
-                settings: configuration.kafka,
-                transactionalID: "\(configuration.topicPrefix)topics.apply",
-                targets: [Topic.deadLetterReplays.name(prefix: configuration.topicPrefix)]
-            )
-            defer { transactor.close() }
-            try transactor.takeOver()
-            _ = try transactor.commit(outputs)
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
         }
     }
 

@@ -208,7 +208,7 @@ final class ReplayRun {
             runCount: sentCount
         )
         do throws(CommandFailure) {
-            try AuditRecord(runID: order.runID, transactionalName: "dlq.end")
+            try LoneRecord.audit(runID: order.runID, transactionalName: "dlq.end")
                 .store(order.configuration, audit.write)
         } catch {
             Console.say("the end of the run is not in the audit: \(error.message)")

@@ -128,7 +128,7 @@ enum TopicsCommand {
             return Console.say("not in the audit, as \(name) is to be made or repaired itself")
         }
         let audit = TopicsAudit(order: order, reviews: due, at: WallClock.nowMilliseconds())
-        try AuditRecord(runID: order.id, transactionalName: "topics.apply")
+        try LoneRecord.audit(runID: order.id, transactionalName: "topics.apply")
             .store(configuration, audit.write)
     }
 

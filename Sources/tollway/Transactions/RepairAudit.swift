@@ -31,7 +31,7 @@ struct RepairAudit {
 
     /// Stores the record.
     func write(_ configuration: Configuration) throws(CommandFailure) {
-        let record = AuditRecord(runID: runID, transactionalName: "transactions.repair")
+        let record = LoneRecord.audit(runID: runID, transactionalName: "transactions.repair")
         try record.store(configuration) { arena in
             append(to: &arena, at: WallClock.nowMilliseconds())
         }

@@ -3,26 +3,31 @@ internal import StageRuntime
 internal import TokenDomain
 internal import TokenWire
 
-/// Writes an audit that no other record goes with.
-struct AuditRecord {
-    let runID: String
+/// Writes a record that no other goes with.
+struct LoneRecord {
+    let topic: Topic
+    let key: [UInt8]
     /// Behind the prefix, the transactional id of all commands of a kind.
     let transactionalName: String
 
-    /// Stores the value that `append` writes; before the change, as nothing is changed that is not on
-    /// record.
+    /// An audit of a run; before the change, as nothing is changed that is not on record.
+    static func audit(runID: String, transactionalName: String) -> LoneRecord {
+        LoneRecord(topic: .audit, key: Array(runID.utf8), transactionalName: transactionalName)
+    }
+
+    /// Stores the value that `append` writes.
     func store(
         _ configuration: Configuration,
         _ append: (inout [UInt8]) -> Void
     ) throws(CommandFailure) {
         var outputs = OutputBatch()
-        let key = outputs.place(runID.utf8)
+        let key = outputs.place(key)
         outputs.append(topic: 0, key: key, append)
         do throws(LogFault) {
             let transactor = try KafkaTransactor(
                 settings: configuration.kafka,
                 transactionalID: "\(configuration.topicPrefix)\(transactionalName)",
-                targets: [Topic.audit.name(prefix: configuration.topicPrefix)]
+                targets: [topic.name(prefix: configuration.topicPrefix)]
             )
             defer { transactor.close() }
             try transactor.takeOver()
