@@ -81,18 +81,39 @@ extension PurchasesStage {
         }
         item.first = item.first ?? sale
         item.sale = restated
-        let isForgotten = item.reopensUntil.map { $0 <= now } ?? true
-        if isForgotten {
+        if item.reopensUntil.map({ $0 <= now }) ?? true {
             // It was retracted or its time is over, and its own event forgotten: a token reopens it
             // again.
             item.reopensUntil = now + policy.reopening
         }
-        // Of restatements alone the newest is kept: a replay is known by what it makes of the sale.
-        let kept = try book.event(0, of: place)
-        if isForgotten || kept.flatMap({ self.change($0, item) })?.kind == .restate {
-            book.keep(event, of: &item, at: place)
-        }
         return .notOwed("no_active_token")
+    }
+
+    /// Keeps a restatement of what is not owed, where it stands for the sale: the sale's own event is
+    /// forgotten, or an earlier restatement stands for it.
+    ///
+    /// Of restatements the newest is kept: a replay is known by what it makes of the sale.
+    func keepRestatement(
+        _ event: BookedEvent,
+        of item: inout BookedItem,
+        _ place: BookPlace,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) {
+        guard change(event, item)?.kind == .restate else {
+            return
+        }
+        let until = try book.item(place)?.reopensUntil
+        let kept = try book.event(0, of: place)
+        guard
+            until.map({ $0 <= now }) ?? true
+                || kept.flatMap({ change($0, item) })?.kind == .restate
+        else {
+            return
+        }
+        // That may have a record of its own.
+        book.drop(0, of: &item, at: place)
+        book.keep(event, of: &item, at: place)
     }
 
     /// The rule of references that a restated item breaks.

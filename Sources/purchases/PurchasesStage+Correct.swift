@@ -20,10 +20,13 @@ extension PurchasesStage {
     ///
     /// What refers to the buy was said of it as it was: while such an item waits for it, only its rate,
     /// product and dates may change. A change that cannot be taken waits, and all behind it.
+    ///
+    /// Where the buy's own event is forgotten and a restatement stands for it, the newest one does: a replay
+    /// is known by what it makes of the sale.
     func correct(
         _ item: inout BookedItem,
         _ place: BookPlace,
-        _ event: BookedEvent,
+        _ event: inout BookedEvent,
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) -> Decision {
@@ -53,6 +56,12 @@ extension PurchasesStage {
             item.first = item.first ?? sale
             item.sale = restated
             item.foldedTo = number + 1
+            if self.change(event, item)?.kind == .restate {
+                event = next
+                book.drop(0, of: &item, at: place)
+                book.keep(event, of: &item, at: place)
+                settleFolded(&item, place, &book)
+            }
             try recount(restated, place, &book)
             let decision = try decideBase(&item, place, event, &book, now: now)
             guard case .wait(.rate) = decision else {

@@ -49,12 +49,12 @@ extension PurchasesStage {
             return book.put(item, at: place)
         case .idle, .queued, .sent: return
         }
-        guard let number = item.turn, let event = try book.event(number, of: place) else {
+        guard let number = item.turn, var event = try book.event(number, of: place) else {
             return try goOn(&item, place, &book, now: now)
         }
         var decision = try decide(number, &item, place, event, &book, now: now)
         if number == 0, case .wait(.rate) = decision {
-            decision = try correct(&item, place, event, &book, now: now)
+            decision = try correct(&item, place, &event, &book, now: now)
         }
         try enact(decision, item, place, event, hasTurn: hasTurn, &book, into: &plan)
         // A token that came while a change of what is not owed was in turn has woken nobody.

@@ -262,6 +262,7 @@ extension PurchasesStage {
             item.excluded = []
             item.touchedAt = plan.now
         } else {
+            try keepRestatement(event, of: &item, place, &book, now: plan.now)
             book.put(nil, number: item.changeFirst, of: place)
             item.finishTurn(of: event, now: plan.now)
             // It was counted as it came.

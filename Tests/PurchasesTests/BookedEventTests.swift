@@ -94,6 +94,33 @@ import TokenWire
         #expect(bench.deadLetters().map(\.value) == [value])
     }
 
+    @Test func `goes away where a restatement that stood for it gives way to a newer one`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna))
+        try bench.pass(.hours(25))
+        bench.sale(bench.change("a", anna, .retract))
+        try bench.settle()
+        for (byteCount, ownCount) in [(10_000, 1), (1_000, 0), (5_000, 1)] {
+            var event = bench.change("a", anna, .restate) {
+                $0.amountTaxExclusive = Milliunits(Int64(byteCount))
+                $0.taxAmount = Milliunits(Int64(byteCount / 5))
+            }
+            event.receivedAt = bench.clock.now
+            bench.append(
+                .purchasesReceived,
+                key: anna.text,
+                value: value(event, byteCount: byteCount)
+            )
+            try bench.settle()
+            #expect(try eventRecords(bench) == ownCount)
+        }
+        bench.token("t", customer: anna)
+        try bench.pass(.minutes(1))
+        #expect(bench.apple.held("a")?.exclusive == 5_000)
+        #expect(try eventRecords(bench) == 0)
+    }
+
     /// While a token may reopen it, and after that.
     @Test(arguments: [Milliseconds.days(2), .days(31)])
     func `stays where another sale of its name is sent after it was not owed`(

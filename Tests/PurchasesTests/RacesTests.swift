@@ -491,6 +491,49 @@ import TokenWire
         #expect(bench.apple.held("a")?.exclusive == told)
     }
 
+    /// The newest restatement stands for a sale whose own event is forgotten, also while that waits for
+    /// a rate.
+    @Test func `is a replay, where the sale was restated again while it waited for a rate`() throws
+    {
+        let bench = try bench(1)
+        let anna = bench.customer(1)
+        bench.sale(foreign(true, bench.buy("a", anna)))
+        try bench.pass(.hours(25))
+        bench.sale(bench.change("a", anna, .retract))
+        try bench.settle()
+        func restate(_ amount: Int64) throws {
+            bench.sale(
+                bench.change("a", anna, .restate) {
+                    $0.amountTaxExclusive = Milliunits(amount)
+                    $0.taxAmount = Milliunits(amount / 5)
+                }
+            )
+            try bench.settle()
+        }
+        try restate(8_000_000)
+        bench.token("t", customer: anna)
+        try bench.pass(.minutes(1))
+        try restate(7_000_000)
+        bench.script = { _, _ in
+            [AppleError(code: 7, fieldName: "taxCountry", lineItemID: "a")]
+        }
+        try rates(bench)
+        bench.rates.isChanged = true
+        try bench.pass(.minutes(1))
+        let dead = try #require(bench.deadLetters().first)
+        #expect(bench.deadLetters().count == 1)
+        #expect(String(decoding: dead.value, as: UTF8.self).contains("7000000"))
+        bench.script = { _, _ in nil }
+        bench.crash()
+        bench.loseDisk()
+        bench.launch()
+        bench.append(.purchasesReceived, key: anna.text, value: dead.value)
+        try bench.pass(.minutes(1))
+        // 7,000.000 ISK.
+        #expect(bench.apple.held("a")?.exclusive == 47_600)
+        #expect(bench.deadLetters().count == 1)
+    }
+
     /// The operator puts right what Apple refused.
     @Test func `is a replay with other content, which is taken as it stands`() throws {
         let bench = try bench(1)
