@@ -52,7 +52,9 @@ final class ReplayRun {
             + rest.stages.map { ($0, rest, false) }
         for (index, (stage, positions, isCanary)) in steps.enumerated() {
             watch = order.failureRatioMax == nil ? nil : try ReplayWatch(order, stage: stage)
-            try send(positions.of(stage), stage, limits, isLast: index == steps.count - 1)
+            // After a canary it is judged how that did.
+            let isLast = index == steps.count - 1 && !isCanary
+            try send(positions.of(stage), stage, limits, isLast: isLast)
             if isCanary, tally.ending == nil {
                 try awaitCanary(
                     stage,
@@ -64,6 +66,9 @@ final class ReplayRun {
                 auditEnd(ending, stage)
                 return ending
             }
+        }
+        if let (stage, _, isCanary) = steps.last, isCanary {
+            auditEnd(.finished, stage)
         }
         return .finished
     }
@@ -110,6 +115,8 @@ final class ReplayRun {
             }
             guard stop.wait(milliseconds: Self.lossPauseMilliseconds) == nil else {
                 tally.ending = .interrupted
+                // Whatever the transaction with the unknown result says, the run ends here.
+                auditedState = .running
                 return
             }
         }
@@ -191,7 +198,7 @@ final class ReplayRun {
         )
     }
 
-    /// Writes down that the run ended after its last transaction, which said that it goes on.
+    /// Writes down how the run ended after its last transaction, which said that it goes on.
     ///
     /// The end itself is what its user must know: where the audit cannot be written it stays so.
     private func auditEnd(_ ending: Ending, _ stage: Worker) {
@@ -203,7 +210,7 @@ final class ReplayRun {
             stage: stage,
             part: tally.partCount + 1,
             at: WallClock.nowMilliseconds(),
-            state: ending == .interrupted ? .interrupted : .stopped,
+            state: Self.auditState(of: ending),
             counts: [:],
             runCount: sentCount
         )
@@ -212,6 +219,14 @@ final class ReplayRun {
                 .store(order.configuration, audit.write)
         } catch {
             Console.say("the end of the run is not in the audit: \(error.message)")
+        }
+    }
+
+    private static func auditState(of ending: Ending) -> DeadLetterAudit.State {
+        switch ending {
+        case .finished: .finished
+        case .interrupted: .interrupted
+        case .failureRatio, .canaryUnread, .canaryUnsent: .stopped
         }
     }
 

@@ -45,6 +45,26 @@ struct `A canary` {
         #expect(try world.dlq("count").exitCode == 3)
     }
 
+    @Test(arguments: [(apps: [], exit: 5, "stopped"), (DeadLetterMaker.apps, 0, "finished")])
+    func `stands in the audit as it did where nothing comes after it`(
+        apps: [Int64],
+        exit: Int,
+        state: String
+    ) throws {
+        let world = try DeadLetterWorld()
+        let folder = try TemporaryFolder()
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 9)
+        try maker.write([.unknownApp], each: 10, to: world.settings)
+        try decoding(world, folder, apps: apps + [1]) {
+            let run = try world.dlq("replay", "--canary", "20", "--yes")
+            #expect(Int(run.exitCode) == exit, "\(run.talk)")
+        }
+        let states = try world.records(of: .audit).map { try $0.json() }
+            .sorted { ($0["part"] as? Int ?? 0) < ($1["part"] as? Int ?? 0) }
+            .map { $0["state"] as? String }
+        #expect(states == ["running", state])
+    }
+
     /// Runs a decode worker that knows these apps.
     private func decoding(
         _ world: DeadLetterWorld,
