@@ -177,6 +177,8 @@ enum TopicsCommand {
 
     /// What is written down of lost replays goes to their topic, so what may keep that from being
     /// written goes first.
+    ///
+    /// It is written once more after the change, as Kafka removes records until then.
     private static func change(
         _ review: TopicReview,
         _ admin: KafkaAdmin,
@@ -195,7 +197,12 @@ enum TopicsCommand {
                 try alter(review, changes, admin, configuration)
             }
             try ReplayMemory.noteLoss(under: present.configuration, configuration, runID: runID)
-            changes = memory
+            try alter(review, memory, admin, configuration)
+            return try ReplayMemory.noteLoss(
+                under: present.configuration,
+                configuration,
+                runID: runID
+            )
         }
         try alter(review, changes, admin, configuration)
     }
