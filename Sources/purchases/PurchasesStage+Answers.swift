@@ -138,11 +138,14 @@ extension PurchasesStage {
         return true
     }
 
-    /// A token is kept as long as what is reported under it.
+    /// A token is kept as long as what is reported under it, a subscription as long as its periods.
     func touch(_ place: BookPlace, _ book: inout Book, now: Timestamp) throws(StoreFault) {
         if var token = try book.token(place), token.touchedAt + BookDue.touchInterval < now {
             token.touchedAt = now
             book.put(token, at: place)
+        } else if var record = try book.subscription(place) {
+            record.touchedAt = now
+            book.put(record, at: place)
         }
     }
 

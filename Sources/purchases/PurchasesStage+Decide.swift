@@ -360,6 +360,12 @@ extension PurchasesStage {
         case .unknown:
             return .decided(until <= now ? .refuse(unknown) : .wait(wait))
         case .pending:
+            // It is settled one day, unless it waits for this one: two that name each other.
+            if until <= now, let named = item.sale,
+                let fault = ReferenceRules.fault(ofNaming: named, in: sale)
+            {
+                return .decided(.refuse(fault))
+            }
             return .decided(.wait(wait))
         case .notOwed:
             return .notOwed(key)

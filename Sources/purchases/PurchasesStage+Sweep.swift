@@ -282,9 +282,33 @@ extension PurchasesStage {
 
     // MARK: Forgetting
 
-    private func isUsed(_ token: BookPlace, _ book: inout Book) throws(StoreFault) -> Bool {
-        let traffic = try book.traffic(of: token)
-        return traffic.hasQueue || !traffic.inFlight.isEmpty
+    /// Whether a token has reports that are not settled, or a subscription has periods: only a new event of
+    /// a subscription touches it, while its items stay as long as they are spoken of.
+    private func isUsed(
+        _ place: BookPlace,
+        _ book: inout Book,
+        _ state: StagedState
+    ) throws(StoreFault) -> Bool {
+        switch place.key.kind {
+        case .token:
+            let traffic = try book.traffic(of: place)
+            return traffic.hasQueue || !traffic.inFlight.isEmpty
+        case .subscription:
+            let group = BookDue.start(.period, of: place.key.bytes)
+            var isUsed = !recent.waiting(in: group).isEmpty
+            let known = book
+            try state.scan(.due, partition: place.partition, from: group, within: group) {
+                entry,
+                _ in
+                if let key = BookDue.key(of: entry, after: group, numberByteCount: 8) {
+                    isUsed = isUsed || !known.isRemoved(place.at(key))
+                }
+                return !isUsed
+            }
+            return isUsed
+        case .customer, .event, .item, nil:
+            return false
+        }
     }
 
     private func forget(
@@ -315,7 +339,7 @@ extension PurchasesStage {
             guard state.stagedValue(forKey: place.key.bytes, partition: partition) == nil else {
                 continue
             }
-            if place.key.kind == .token, try isUsed(place, &book) {
+            if try isUsed(place, &book, state) {
                 try touch(place, &book, now: now)
             } else {
                 try keepPaid(of: place, &book, state)

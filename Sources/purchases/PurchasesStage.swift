@@ -193,10 +193,8 @@ final class PurchasesStage: TickingStage {
             sweeps[partition]?.nextForgetting = nil
             // What was asked for again was not.
             sweeps[partition]?.answers.restart()
-            // What was woken may have been dropped.
-            if sweeps[partition]?.ratesFrom != nil {
-                sweeps[partition]?.ratesFrom = BookDue.start(.rate)
-            }
+            // What was woken may have been dropped, also by a look that has come to its end.
+            sweeps[partition]?.ratesFrom = BookDue.start(.rate)
         }
         recent.dropAll()
         memory.dropAll()

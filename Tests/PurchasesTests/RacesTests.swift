@@ -591,6 +591,73 @@ import TokenWire
         #expect(try bench.words() == ["a reported"])
     }
 
+    /// The sales that a look at the rates found are staged only: it begins anew where that is lost.
+    @Test(arguments: [false, true])
+    func `is found when it is a rate, and the transaction that takes it is aborted`(
+        isDown: Bool
+    ) throws {
+        let bench = try bench(1)
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna) { $0.pricingCurrency = AlphaCode("ISK") })
+        for _ in 0..<5 {
+            try bench.pass(.minutes(1))
+            // Another customer's, of another partition perhaps.
+            bench.sale(bench.buy("b", bench.customer(2)) { $0.quantity = 0 })
+        }
+        try bench.settle()
+        if isDown {
+            bench.crash()
+        }
+        try rates(bench)
+        bench.rates.isChanged = !isDown
+        bench.clock.now = bench.clock.now + .seconds(5)
+        if isDown {
+            bench.launch()
+        }
+        bench.cluster.faults.abortOneIn = 1
+        for _ in 0..<20 {
+            _ = try bench.step()
+        }
+        bench.cluster.faults.abortOneIn = 0
+        try bench.pass(.minutes(1))
+        #expect(try bench.words().filter { $0.hasPrefix("a") } == ["a reported"])
+    }
+
+    /// Each waits for the other to be reported.
+    @Test func `is a sale that names the one that names it`() throws {
+        let bench = try bench(1)
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        func refund(_ id: String, of other: String) {
+            bench.sale(bench.refund(id, of: other, anna, exclusive: 3_000))
+        }
+        func later(_ id: String, after other: String, _ event: SubscriptionEvent) {
+            var sale = period(id, 9, event, bench)
+            sale.referenceLineItemID = other
+            bench.sale(sale)
+        }
+        refund("r1", of: "r2")
+        refund("r2", of: "r1")
+        later("m1", after: "m2", .renewal)
+        later("m2", after: "m1", .payment)
+        refund("r3", of: "m3")
+        later("m3", after: "r3", .renewal)
+        try bench.pass(.days(29))
+        #expect(bench.deadLetters().isEmpty)
+        try bench.pass(.days(2))
+        try bench.pass(.days(2))
+        #expect(bench.deadLetters().count == 6, "\(bench.deadLetters().map(\.code))")
+        let codes = Set(bench.deadLetters().map(\.code))
+        #expect(codes.contains("purchases.refund_of_refund"))
+        #expect(codes.contains("purchases.reference_not_start"))
+        #expect(codes.contains("purchases.reference_not_buy"))
+        // The name is free for what it belongs to.
+        bench.sale(bench.buy("r1", anna))
+        try bench.settle()
+        #expect(bench.apple.held("r1") != nil)
+    }
+
     private func rates(_ bench: PurchasesBench) throws {
         bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
     }

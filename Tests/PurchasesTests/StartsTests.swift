@@ -388,6 +388,41 @@ import TokenDomain
         #expect(bench.apple.held("renewal 16")?.reference == "right")
     }
 
+    /// Its start is kept for a refund of it; that of a subscription of a year comes back later than that.
+    @Test(arguments: ["start", nil])
+    func `is known as long as it is kept`(reference: String?) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.token("t", days: 900, customer: anna)
+        var start = period("start", .start, day: 0, bench)
+        start.subscriptionEndDate = Self.zero + .days(365)
+        bench.sale(start)
+        try bench.settle()
+        for day in 1...412 as ClosedRange<Int64> {
+            bench.clock.now = Self.zero + .days(day)
+            bench.sale(
+                day == 100
+                    ? bench.refund("refund", of: "start", anna, exclusive: 1_000)
+                    : bench.buy("buy", bench.customer(2)) { $0.quantity = 0 }
+            )
+            try bench.settle()
+        }
+        var renewal = period("renewal", .renewal, day: 412, bench)
+        renewal.referenceLineItemID = reference
+        bench.sale(renewal)
+        try bench.settle()
+        #expect(bench.apple.held("renewal")?.reference == "start")
+        #expect(bench.apple.held("renewal")?.days == 365)
+        // All of it is forgotten one day.
+        for day in 413...1_320 as ClosedRange<Int64> {
+            bench.clock.now = Self.zero + .days(day)
+            bench.sale(bench.buy("buy", bench.customer(2)) { $0.quantity = 0 })
+            try bench.settle()
+        }
+        #expect(try bench.entryCount() == 0)
+    }
+
     @Test func `counts no paid days of what was corrected before it was owed`() throws {
         let bench = PurchasesBench()
         bench.launch()

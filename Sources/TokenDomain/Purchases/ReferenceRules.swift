@@ -15,6 +15,46 @@ package struct ReferenceRules {
         }
     }
 
+    /// What an item can never be to the one that names it, whatever is restated: neither changes its kind
+    /// or its subscription.
+    ///
+    /// - Parameters:
+    ///   - named: the item that is referred to, which Apple need not have yet.
+    ///   - sale: a refund, or a later event of a subscription.
+    /// - Returns: nil where it may be that.
+    package static func fault(
+        ofNaming named: PurchaseEvent,
+        in sale: PurchaseEvent
+    ) -> PurchaseFault? {
+        switch (sale.kind, named.kind) {
+        case (.refund, .refund):
+            return PurchaseFault(
+                .refundOfRefund,
+                .referenceLineItemID,
+                repair: "Name the buy: a refund cannot be refunded."
+            )
+        case (.refund, _):
+            return nil
+        case (_, .refund):
+            return PurchaseFault(
+                .referenceNotBuy,
+                .referenceLineItemID,
+                repair: "Name the SUBSCRIPTION_START, or leave the field out."
+            )
+        default:
+            guard named.subscriptionEvent == .start, named.subscriptionID == sale.subscriptionID
+            else {
+                return PurchaseFault(
+                    .referenceNotStart,
+                    .referenceLineItemID,
+                    repair:
+                        "Name the SUBSCRIPTION_START of this subscription, or leave the field out."
+                )
+            }
+            return nil
+        }
+    }
+
     /// The first rule that a refund of an item breaks.
     ///
     /// - Parameters:
@@ -30,12 +70,8 @@ package struct ReferenceRules {
         now: Timestamp
     ) -> PurchaseFault? {
         let buy = target.sale
-        if buy.kind == .refund {
-            return PurchaseFault(
-                .refundOfRefund,
-                .referenceLineItemID,
-                repair: "Name the buy: a refund cannot be refunded."
-            )
+        if let fault = fault(ofNaming: buy, in: refund) {
+            return fault
         }
         if target.isRetracted {
             return retracted
@@ -86,19 +122,8 @@ package struct ReferenceRules {
         after target: Target
     ) -> PurchaseFault? {
         let start = target.sale
-        if start.kind == .refund {
-            return PurchaseFault(
-                .referenceNotBuy,
-                .referenceLineItemID,
-                repair: "Name the SUBSCRIPTION_START, or leave the field out."
-            )
-        }
-        if start.subscriptionEvent != .start || start.subscriptionID != event.subscriptionID {
-            return PurchaseFault(
-                .referenceNotStart,
-                .referenceLineItemID,
-                repair: "Name the SUBSCRIPTION_START of this subscription, or leave the field out."
-            )
+        if let fault = fault(ofNaming: start, in: event) {
+            return fault
         }
         return target.isRetracted ? retracted : younger(event, than: start)
     }
