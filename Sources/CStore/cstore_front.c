@@ -1,4 +1,5 @@
 #include "cstore_internal.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -284,9 +285,12 @@ static int spill(cstore *store, bool is_file, cstore_error *error)
     char *message = NULL;
     if (front->key_count == 0)
         return 0;
-    /* One that a crash has left is written over. */
     if (!path_in(store->path, "spill.sst", path))
         return fail_with(error, CSTORE_FAILED, "the path of the store is too long");
+    /* One that a crash has left may be another name of a table that RocksDB took in: only the name
+     * goes, and nothing is written over. */
+    if (is_file && unlink(path) != 0 && errno != ENOENT)
+        return fail_errno(error, "removing a file that was left");
     struct sorted_change *sorted = sorted_front(front);
     if (sorted == NULL)
         return fail_with(error, CSTORE_FAILED, "no memory");

@@ -223,6 +223,27 @@ import Testing
         #expect(paths.allSatisfy { $0.hasPrefix(folder.path) && !$0.contains("/../") })
     }
 
+    /// RocksDB takes a file in as another name of it, and removes the first one then: power that fails
+    /// between leaves both.
+    @Test func `keeps its tables where one is left under the name of the next file`() throws {
+        let folder = try StoreFolder()
+        var store = try folder.open()
+        try store.apply(.spread(0..<40_000), changelogOffset: 1)
+        store.close()
+        let table = try #require(try folder.files(ending: ".sst").first)
+        let left = folder.storePath + "/spill.sst"
+        try FileManager.default.linkItem(atPath: table, toPath: left)
+        store = try folder.open()
+        try store.apply(.spread(40_000..<80_000), changelogOffset: 2)
+        store.close()
+        store = try folder.open()
+        defer { store.close() }
+        for number in stride(from: 0, to: 80_000, by: 7) {
+            let value = try store.get([StoreChanges.spreadKey(number)])[0]
+            #expect(value == Array("value \(number)".utf8))
+        }
+    }
+
     @Test func `starts anew once wiped`() throws {
         let folder = try filled()
         try folder.directory().wipe(partition: 0)
