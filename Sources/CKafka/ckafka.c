@@ -165,8 +165,8 @@ void ck_refusal_text(char *text, size_t size, rd_kafka_resp_err_t code, const ch
     const char *form = "Kafka refuses %s (%s): give this worker's user the right, with Deploy/acls.sh";
     if (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
         code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION)
-        form = "%s is not there any more (%s): find out who deleted it, then make it anew with"
-               " `tollway topics apply --yes`";
+        form = "%s is not there any more (%s): find out who deleted it; `tollway topics apply --yes`"
+               " makes it anew, a state topic only as the runbook says";
     snprintf(text, size, form, what, rd_kafka_err2name(code));
 }
 

@@ -104,6 +104,11 @@ package final class StagedState {
     /// Whether the state of a partition is here and restored.
     package func holds(partition: Int32) -> Bool { find(partition) != nil }
 
+    /// Up to where its store has its changelog; nil where it has nothing, or is not here.
+    func changelogOffset(of partition: Int32) -> Int64? {
+        find(partition)?.store.changelogOffset
+    }
+
     private func find(_ partition: Int32) -> Held? {
         held.indices.contains(Int(partition)) ? held[Int(partition)] : nil
     }

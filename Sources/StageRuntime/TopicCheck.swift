@@ -101,8 +101,8 @@ struct TopicCheck {
         guard missing.isEmpty else {
             throw .misconfigured(
                 message: "Kafka shows no topic \(missing.joined(separator: ", ")): create it with"
-                    + " `tollway topics apply --yes`, or give this worker the right to see it, with"
-                    + " Deploy/acls.sh"
+                    + " `tollway topics apply --yes` (where a state topic was deleted, see the runbook"
+                    + " first), or give this worker the right to see it, with Deploy/acls.sh"
             )
         }
         try checkCounts(topics)

@@ -15,6 +15,15 @@ package struct WorkerEnd: Error {
         self.sentence = sentence
     }
 
+    /// Its state is the last copy of what the sources do not tell again.
+    static func madeAnew(_ finding: String) -> WorkerEnd {
+        WorkerEnd(
+            exitCode: 2,
+            sentence: "\(finding): it was made anew. Keep every STATE_DIR; see the runbook, A"
+                + " changelog was deleted, or made anew"
+        )
+    }
+
     /// This end, changed where a signal to stop came meanwhile.
     ///
     /// Leaving the group takes seconds where Kafka is away: a signal meanwhile means that the

@@ -29,6 +29,28 @@ extension WorkerLoop {
         )
     }
 
+    /// Refuses to go on where a changelog was made anew under the worker: what it writes from then on lies
+    /// before what its store has, and nothing else has that any more.
+    ///
+    /// - Parameters:
+    ///   - changelog: the topic.
+    ///   - offsets: behind what the last transaction wrote to it, by partition.
+    /// - Throws: the end of the worker with 2; the stores stay as they were.
+    func requireSameChangelog(
+        _ changelog: String,
+        _ offsets: [Int32: Int64]
+    ) throws(WorkerEnd) {
+        for (partition, offset) in offsets {
+            guard let known = state.changelogOffset(of: partition), offset < known else {
+                continue
+            }
+            throw WorkerEnd.madeAnew(
+                "\(changelog) partition \(partition) ends at \(offset), and the state that was read"
+                    + " from it at \(known)"
+            )
+        }
+    }
+
     /// Every assigned partition's store is to be opened, and brought to the end of its changelog.
     func beginRestores() {
         guard let changelogTopicIndex, let provider, let stateful = stage as? any StatefulStage

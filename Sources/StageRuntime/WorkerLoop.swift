@@ -375,6 +375,7 @@ package final class WorkerLoop {
         for (partition, offset) in nextOffsets where partition.topic == changelog {
             offsets[partition.partition] = offset
         }
+        try requireSameChangelog(changelog, offsets)
         try state.learn(changelogOffsets: offsets, stage: stateful)
     }
 

@@ -5,6 +5,8 @@ package final class MemoryStore: PartitionStore {
     /// The keys of each table in byte order; nil after a change, made anew by the next scan.
     private var order: [StoreTable: [[UInt8]]] = [:]
     package private(set) var changelogOffset: Int64?
+    /// It has no clock: whoever makes one says it.
+    package var lastUsedMilliseconds: Int64 = 0
 
     package init() {}
 

@@ -5,6 +5,8 @@
 package protocol PartitionStore: AnyObject {
     /// The changelog offset up to which it is complete; nil in an empty store.
     var changelogOffset: Int64? { get }
+    /// When changes were last applied, or it was made; UNIX milliseconds.
+    var lastUsedMilliseconds: Int64 { get }
 
     /// Looks up many keys of the state table at once: answers every question of `lookup`.
     func get(_ lookup: StoreLookup) throws(StoreFault)

@@ -25,6 +25,7 @@ final class YearStore: PartitionStore {
     }
 
     var changelogOffset: Int64? { store.changelogOffset }
+    var lastUsedMilliseconds: Int64 { store.lastUsedMilliseconds }
 
     func get(_ lookup: StoreLookup) throws(StoreFault) {
         try store.get(lookup)

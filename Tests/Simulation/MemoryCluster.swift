@@ -80,6 +80,12 @@ package final class MemoryCluster {
         topics[name] = Array(repeating: [], count: partitionCount)
     }
 
+    /// Deletes a topic and makes it anew: its offsets begin at 0.
+    package func remakeTopic(_ name: String) {
+        precondition(topics[name] != nil, "a topic was made")
+        topics[name]?.indices.forEach { topics[name]?[$0] = [] }
+    }
+
     func makeMember() -> Int {
         nextMember += 1
         return nextMember

@@ -56,11 +56,16 @@ private struct RestoreBench {
     let telemetry = SilentTelemetry()
     let restore: Restore
 
-    init(_ disk: any StoreProvider, partition: Int32 = 0, goneCount: Int = 0) {
+    init(
+        _ disk: any StoreProvider,
+        partition: Int32 = 0,
+        goneCount: Int = 0,
+        times: [Int64] = []
+    ) {
         let cluster = MemoryCluster(seed: 1)
         cluster.createTopic("changelog", partitionCount: 1)
-        for _ in 0..<goneCount {
-            cluster.append(topic: "changelog", key: [1], value: [1], timestampMilliseconds: 0)
+        for time in Array(repeating: 0, count: goneCount) + times {
+            cluster.append(topic: "changelog", key: [1], value: [1], timestampMilliseconds: time)
         }
         let log = MemoryLog(
             cluster: cluster,
@@ -101,19 +106,34 @@ private struct RestoreBench {
         #expect(reason.hasPrefix("the state ends at 50, its changelog at 49: "))
     }
 
-    /// It is the last copy of what the sources will not tell again.
-    @Test func `is not wiped for a changelog that was made anew`() throws {
+    /// It is the last copy of what the sources will not tell again; also where other instances write to the
+    /// changelog already.
+    @Test(arguments: [[], [1_001], [1_001, 1_002, 1_003]] as [[Int64]])
+    func `is not wiped for a changelog that was made anew`(times: [Int64]) throws {
         let disk = MemoryDisk()
         let old = try disk.open(partition: 0, changelogIdentity: "changelog")
         try old.apply(StoreChanges(), changelogOffset: 50)
+        try #require(old as? MemoryStore).lastUsedMilliseconds = 1_000
         old.close()
-        let bench = RestoreBench(disk)
+        let bench = RestoreBench(disk, times: times)
         let end = try #require(throws: WorkerEnd.self) {
             _ = try bench.restore.slice(waitMilliseconds: 0)
         }
         #expect(end.exitCode == 2 && end.sentence.contains("made anew. Keep every STATE_DIR"))
         #expect(bench.telemetry.wipeReasons == [])
         #expect(try disk.open(partition: 0, changelogIdentity: "changelog").changelogOffset == 50)
+    }
+
+    /// Another partition's, of another worker's past: what that has is older than the store.
+    @Test func `is wiped where it is ahead of a changelog that is older`() throws {
+        let disk = MemoryDisk()
+        let old = try disk.open(partition: 0, changelogIdentity: "changelog")
+        try old.apply(StoreChanges(), changelogOffset: 50)
+        try #require(old as? MemoryStore).lastUsedMilliseconds = 1_000
+        old.close()
+        let bench = RestoreBench(disk, times: [1_000, 1_001])
+        _ = try bench.restore.slice(waitMilliseconds: 0)
+        #expect(bench.telemetry.wipeReasons.count == 1)
     }
 
     @Test(arguments: [(49 as Int64, 1), (50, 0)])

@@ -69,6 +69,28 @@ private final class FirstOfKeyStage: StatefulStage {
         #expect(!run.cluster.hasOpenTransaction, "seed \(seed)")
     }
 
+    /// Its store is the last copy of what the changelog had.
+    @Test func `ends where its changelog is made anew under it, and leaves its state`() throws {
+        var run = LoopRun(seed: 1)
+        let loop = try run.startRestoring()
+        func send(_ key: UInt8) throws {
+            run.cluster.append(topic: "in", key: [key], value: [2], timestampMilliseconds: 0)
+            for _ in 0..<50 {
+                _ = try loop.step(waitMilliseconds: 0)
+            }
+        }
+        for key in 0..<20 as Range<UInt8> {
+            try send(key)
+        }
+        let known = loop.state.partitions.map { loop.state.changelogOffset(of: $0) }
+        run.cluster.remakeTopic("tollway.dedupe.state.v1")
+        let end = try #require(throws: WorkerEnd.self) {
+            try send(20)
+        }
+        #expect(end.exitCode == 2 && end.sentence.contains("made anew. Keep every STATE_DIR"))
+        #expect(loop.state.partitions.map { loop.state.changelogOffset(of: $0) } == known)
+    }
+
     @Test func `passes the markers at the end of a partition, also when it reads nothing`() throws {
         var run = LoopRun(seed: 1)
         run.cluster.append(topic: "in", key: [1], value: [2], timestampMilliseconds: 0)
