@@ -422,6 +422,36 @@ import TokenWire
         #expect((again["now"] as? [String])?.first?.hasPrefix("received, and purchases") == true)
     }
 
+    /// Apple has had the sale for weeks; the platform writes it once more, without its key.
+    @Test func `tells of a sale that Apple has, where the newest record of it has no key`() throws {
+        let world = try World()
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        let outcome = PurchaseOutcome(
+            lineItemID: "sale-1",
+            revision: 1,
+            type: .buy,
+            outcome: .reported,
+            externalPurchaseID: Self.token,
+            requestIdentifier: "r",
+            reason: "accepted",
+            errors: [],
+            item: nil,
+            receivedAt: now + .days(-21),
+            settledAt: now + .days(-21),
+            lane: Lane(appAppleID: 7, environment: .production)
+        )
+        try world.write(.purchasesOutcomes, key: Self.customer.text, outcome.write)
+        var value: [UInt8] = []
+        Self.sale("sale-1", at: now).write(to: &value)
+        try world.write(.purchasesReceived, key: nil, value, partition: 1)
+        try world.write(.deadLetters(.purchases), key: nil, value, partition: 2)
+        try world.flush()
+        let run = try world.trace(["sale-1"])
+        #expect(run.exitCode == 0, "\(run.talk)")
+        #expect(run.output.contains("Apple has it"), "\(run.output)")
+        #expect(run.output.contains("without a key"))
+    }
+
     /// A shop numbers its orders anew in each environment.
     @Test func `keeps the sale of the sandbox apart from that of production`() throws {
         let world = try World()

@@ -237,6 +237,10 @@ struct SalesCount {
             line.received += 1
             if isDeadLetter {
                 line.deadLetters += 1
+                // It was not owed, was held again, and was refused then.
+                if let event, event.kind == .restate {
+                    Self.takeNotOwed(event, of: apps(app), receivedAt, from: &left)
+                }
             } else if held.offsets.contains(record.offset) {
                 line.held += 1
                 // It was not owed, and is again.
@@ -321,6 +325,24 @@ struct SalesCount {
         // What was not owed and taken back is held again from its restatement on, and is told with
         // the time of that.
         return take(.buy) ?? take(.refund) ?? own
+    }
+
+    /// Takes what the ledger says of a restatement while it was not owed.
+    private static func takeNotOwed(
+        _ restatement: PurchaseEvent,
+        of apps: [Int64],
+        _ receivedAt: Timestamp,
+        from told: inout [UInt64: Told]
+    ) {
+        for app in apps {
+            let lane = Lane(appAppleID: app, environment: restatement.environment)
+            let key = key(restatement.lineItemID, .restate, lane, receivedAt)
+            if var found = told[key], found.notOwedCount > 0 {
+                found.notOwedCount -= 1
+                told[key] = found.isEmpty ? nil : found
+                return
+            }
+        }
     }
 
     private static func take(_ key: UInt64, from told: inout [UInt64: Told]) -> Bool? {

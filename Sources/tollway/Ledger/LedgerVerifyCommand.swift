@@ -65,11 +65,18 @@ enum LedgerVerifyCommand {
             isKnownApp: { keys.app($0) != nil }
         )
         var reader = LedgerReader(configuration, selection)
-        if isAll {
-            try run.askAll(&reader, waitingCountMax: waitingCountMax)
-        } else {
-            let random = seed < 0 ? UInt64.random(in: 0...UInt64(Int32.max)) : UInt64(seed)
-            try run.askSample(&reader, count: sampleCount, seed: random)
+        do throws(CommandFailure) {
+            if isAll {
+                try run.askAll(&reader, waitingCountMax: waitingCountMax)
+            } else {
+                let random = seed < 0 ? UInt64.random(in: 0...UInt64(Int32.max)) : UInt64(seed)
+                try run.askSample(&reader, count: sampleCount, seed: random)
+            }
+        } catch {
+            // What was found in days is not lost with the rest.
+            run.breakOff()
+            Console.write(run.text(invocation.output))
+            throw error
         }
         Console.write(run.text(invocation.output))
         return run.exit
@@ -205,6 +212,11 @@ final class LedgerVerification {
         }
         ledgerCount += 1
         return true
+    }
+
+    /// Nothing more is asked for: what there is, is not all.
+    func breakOff() {
+        isInterrupted = true
     }
 
     /// A signal shows once: it is kept.

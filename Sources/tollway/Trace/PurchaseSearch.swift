@@ -88,14 +88,18 @@ struct PurchaseSearch {
         var found = try look(in: .purchasesReceived) { value in
             needle.isIn(value) && TracedSale(value).lineItemID == id
         }
-        if found.isEmpty || isEverything {
+        // A record without a key may be one more of a sale that was told of long ago.
+        if found.allSatisfy(\.key.isEmpty) || isEverything {
             found += try look(in: .purchasesOutcomes) { value in
                 needle.isIn(value) && Self.outcome(value)?.lineItemID == id
             }
         }
         keyless = found.filter(\.key.isEmpty)
         for found in found {
-            let key = String(decoding: found.key, as: UTF8.self)
+            let key =
+                found.key.isEmpty
+                ? TracedSale(found.value.span).purchaseKey ?? ""
+                : String(decoding: found.key, as: UTF8.self)
             if !key.isEmpty, !purchaseKeys.contains(key) {
                 purchaseKeys.append(key)
             }
@@ -141,13 +145,13 @@ struct PurchaseSearch {
             return try topics.searchAll(topic, from: nil, until: nil, isWanted: isWanted)
         }
         let (found, hasEarlier) = try topics.searchNewest(topic, isWanted: isWanted)
-        self.hasEarlier = hasEarlier
+        self.hasEarlier = self.hasEarlier || hasEarlier
         return found
     }
 
     /// What a reader must know beside what is shown.
     var notes: [String] {
-        guard hasEarlier, !purchaseKeys.isEmpty else {
+        guard hasEarlier, !purchaseKeys.isEmpty || !keyless.isEmpty else {
             return topics.notes
         }
         return topics.notes + [

@@ -222,6 +222,7 @@ private struct AccountWorld {
 
     func told(
         _ outcomes: [(id: String, outcome: PurchaseOutcome.Outcome)],
+        type: PurchaseEvent.Kind = .buy,
         receivedAt: Timestamp? = nil
     ) throws {
         try write(
@@ -230,7 +231,7 @@ private struct AccountWorld {
                 let value = PurchaseOutcome(
                     lineItemID: id,
                     revision: 1,
-                    type: .buy,
+                    type: type,
                     outcome: outcome,
                     externalPurchaseID: nil,
                     requestIdentifier: nil,
@@ -457,6 +458,48 @@ struct `tollway account` {
         #expect(moving?["onTheWay"] as? Int == 1)
     }
 
+    /// A restatement is not owed, a token then has it held as the sale itself, and Apple refuses that.
+    @Test func `closes where a restatement that stands for its sale is refused`() throws {
+        let world = try AccountWorld()
+        try world.sales(["sale"])
+        try world.told([("sale", .notOwed)])
+        let later = world.now + .seconds(1)
+        try world.write(
+            .purchasesReceived,
+            [
+                (
+                    Array("whose".utf8),
+                    {
+                        var event = PurchaseEvent(lineItemID: "sale")
+                        event.kind = .restate
+                        event.externalPurchaseID = TokenID("whose")
+                        event.appAppleID = 1
+                        event.taxCountry = AlphaCode("DEU")
+                        event.receivedAt = later
+                        event.write(to: &$0)
+                    }
+                )
+            ]
+        )
+        try world.told([("sale", .notOwed)], type: .restate, receivedAt: later)
+        try world.commitAll()
+        let before = try account(world)
+        #expect(before.exitCode == 0, "\(before.output)")
+        try world.told([("sale", .rejected)], receivedAt: later)
+        let partition = TopicReader.partition(ofKey: Array("whose".utf8), partitionCount: 2)
+        try world.deadLetter(
+            of: Topic.purchasesReceived.name(prefix: world.world.prefix),
+            partition: partition,
+            offset: 1,
+            in: .purchases
+        )
+        try world.commitAll()
+        let run = try account(world)
+        #expect(run.exitCode == 0, "\(run.output)")
+        let line = try #require(try lines(run)["sales 1"])
+        #expect(["received", "notOwed", "deadLetters"].map { line[$0] as? Int } == [2, 1, 1])
+    }
+
     /// Who sends all sales of a month again sends repeats of what the topic has lost long ago.
     @Test func `takes a sale for a repeat whose first left the topic`() throws {
         let world = try AccountWorld()
@@ -489,7 +532,12 @@ struct `tollway account` {
 
 extension AccountWorld {
     /// The dead letter of a record that is no token.
-    fileprivate func deadLetter(of source: String) throws {
+    fileprivate func deadLetter(
+        of source: String,
+        partition: Int32 = 0,
+        offset: Int64 = 0,
+        in worker: Worker = .decode
+    ) throws {
         let value = TokenReceived(
             token: "no token",
             customer: nil,
@@ -500,17 +548,17 @@ extension AccountWorld {
         )
         let deadLetter = DeadLetter(
             fault: DecodeFault.notBase64URL(byteIndex: 2).fault,
-            worker: .decode,
+            worker: worker,
             origin: DeadLetter.Origin(
                 topic: source,
-                partition: 0,
-                offset: 0,
-                group: "\(world.prefix)decode"
+                partition: partition,
+                offset: offset,
+                group: "\(world.prefix)\(worker.rawValue)"
             ),
             failedAt: now,
             history: .none
         )
-        let name = Topic.deadLetters(.decode).name(prefix: world.prefix)
+        let name = Topic.deadLetters(worker).name(prefix: world.prefix)
         let producer = try KafkaProducer(settings: world.settings, targets: [name])
         defer { producer.close(deadlineMilliseconds: 1_000) }
         var outputs = OutputBatch()
