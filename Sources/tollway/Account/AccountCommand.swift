@@ -136,12 +136,19 @@ enum AccountCommand {
             appIDs: appIDs(configuration)
         )
         try salesCount.run()
+        if salesCount.unnamedCount > 0 {
+            Console.say(
+                "under app 0: \(CountText.of(salesCount.unnamedCount, "sale")) with a bundle alone,"
+                    + " whose app \(Setting.appsFile.fullName) must have"
+            )
+        }
         return AccountPage(
             tokens: tokenCount.lines,
             tokenWindow: tokens,
             sales: salesCount.lines,
             salesWindow: sales,
-            months: months
+            months: months,
+            unnamedSalesCount: salesCount.unnamedCount
         )
     }
 

@@ -8,12 +8,21 @@ struct AccountPage {
     let sales: [Int64: SalesLine]
     let salesWindow: AccountWindow
     let months: MonthCount?
+    /// Sales among those of app 0 that may be any app's.
+    let unnamedSalesCount: Int
     /// Empty: all.
     var apps: Set<Int64> = []
 
     /// Nothing that could be counted contradicts; also where nothing could be.
     var closes: Bool {
-        shown(tokens).allSatisfy { $0.1.closes } && shown(sales).allSatisfy { $0.1.closes }
+        shown(tokens).allSatisfy { $0.1.closes } && shownSales.allSatisfy { $0.1.closes }
+    }
+
+    /// Also those of app 0, where they may be of an app that was asked for.
+    private var shownSales: [(Int64, SalesLine)] {
+        sales.filter { app, _ in
+            apps.isEmpty || apps.contains(app) || app == 0 && unnamedSalesCount > 0
+        }.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 
     /// Apps that were asked for, and of which there is nothing to show.
@@ -60,7 +69,7 @@ struct AccountPage {
             text += "\nsales that came in \(Self.span(salesWindow))\n"
             text += note(salesWindow.shortened)
             text += salesTable
-            for (app, line) in shown(sales) {
+            for (app, line) in shownSales {
                 for (_, count) in line.differences {
                     let what =
                         count < 0
@@ -113,7 +122,7 @@ struct AccountPage {
                 "+ ON THE WAY",
             ].map { TextTable.Column(title: $0, isNumber: true) } + [.init(title: "IT")]
         )
-        table.rows = shown(sales).map { app, line in
+        table.rows = shownSales.map { app, line in
             [
                 "\(app)", "\(line.received)", "\(line.repeats)", "\(line.reported)",
                 "\(line.notOwed)", "\(line.deadLetters)", "\(line.held)", "\(line.onTheWay)",
@@ -154,7 +163,7 @@ struct AccountPage {
     // MARK: For a program
 
     private var objects: [String] {
-        shown(tokens).map { tokenObject($0, $1) } + shown(sales).map { salesObject($0, $1) }
+        shown(tokens).map { tokenObject($0, $1) } + shownSales.map { salesObject($0, $1) }
             + (months.map { months in
                 shown(months.lines).map { monthObject($0, $1, months) }
             } ?? []) + windowObjects

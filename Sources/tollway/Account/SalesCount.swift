@@ -49,6 +49,10 @@ struct SalesCount {
         var sale: SettledSales.Sale?
     }
 
+    /// Sales that came in by a bundle id alone, which stands for no app that is known here: they count as
+    /// app 0.
+    private(set) var unnamedCount = 0
+
     /// Those of which nothing was found at first: a dead letter may have been written since, and
     /// what one repeats may have left the topic.
     private var missing: [Missing] = []
@@ -235,6 +239,7 @@ struct SalesCount {
             let app = event.map(book.app) ?? 0
             var line = book.lines[app, default: SalesLine()]
             line.received += 1
+            book.unnamedCount += app == 0 && event?.bundleID != nil ? 1 : 0
             if isDeadLetter {
                 line.deadLetters += 1
                 // It was not owed, was held again, and was refused then.

@@ -34,7 +34,8 @@ import TokenDomain
             tokenWindow: Self.empty,
             sales: [:],
             salesWindow: Self.empty,
-            months: nil
+            months: nil,
+            unnamedSalesCount: 0
         )
         #expect(page.closes)
         let lines = try lines(page)
@@ -54,7 +55,8 @@ import TokenDomain
             tokenWindow: Self.whole,
             sales: [:],
             salesWindow: Self.whole,
-            months: try months(Self.october, now: Self.now)
+            months: try months(Self.october, now: Self.now),
+            unnamedSalesCount: 0
         )
         #expect(try lines(page).map { $0["of"] as? String } == ["tokens"])
         #expect(!page.text(.table).contains("sales that came in"))
@@ -71,7 +73,8 @@ import TokenDomain
             tokenWindow: Self.whole,
             sales: [:],
             salesWindow: Self.whole,
-            months: try months(Self.october, now: Self.october.start + .days(days))
+            months: try months(Self.october, now: Self.october.start + .days(days)),
+            unnamedSalesCount: 0
         )
         let lines = try lines(page)
         #expect(lines.count == (isForgotten ? 1 : 0))

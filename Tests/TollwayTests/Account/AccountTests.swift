@@ -206,13 +206,14 @@ private struct AccountWorld {
     }
 
     /// Buys of one customer, so all in one partition.
-    func sales(_ ids: [String]) throws {
+    func sales(_ ids: [String], bundleID: String? = nil) throws {
         try write(
             .purchasesReceived,
             ids.map { id in
                 var event = PurchaseEvent(lineItemID: id)
                 event.externalPurchaseID = TokenID("whose")
-                event.appAppleID = 1
+                event.appAppleID = bundleID == nil ? 1 : nil
+                event.bundleID = bundleID
                 event.creationDate = now
                 event.receivedAt = now
                 return (Array("whose".utf8), event.write)
@@ -456,6 +457,22 @@ struct `tollway account` {
         try world.sales(["new"])
         let moving = try lines(try account(world))["sales 1"]
         #expect(moving?["onTheWay"] as? Int == 1)
+    }
+
+    /// Without an apps file nobody knows whose it is: it may be of the app that was asked for.
+    @Test func `of one app does not close where a sale of an unknown bundle was lost`() throws {
+        let world = try AccountWorld()
+        try world.received(["a"])
+        try world.decoded(["a"])
+        try world.distinct(["a"])
+        try world.state(["a"], accepted: .noLineItem)
+        try world.sales(["lost"], bundleID: "com.example")
+        try world.commitAll()
+        let run = try account(world, "--app", "1")
+        #expect(run.exitCode == 1, "\(run.output)")
+        #expect(run.talk.contains("under app 0: 1 sale with a bundle alone"), "\(run.talk)")
+        #expect(try lines(run)["sales 0"]?["closes"] as? Bool == false)
+        #expect(try lines(run)["tokens 1"]?["closes"] as? Bool == true)
     }
 
     /// A restatement is not owed, a token then has it held as the sale itself, and Apple refuses that.
