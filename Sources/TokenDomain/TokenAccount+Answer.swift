@@ -109,7 +109,9 @@ extension TokenAccount {
         case .notHeld where isOutdated(intent) && intent.takenSince == nil:
             current = nil
             oweInstead(of: intent, at: answer.answeredAt)
-            return [.cancelled(intent)] + advance(now: answer.answeredAt, policy: policy)
+            // A duplicate first asks whether its primary was heard.
+            return [.cancelled(intent)]
+                + advance(now: answer.answeredAt, mayTellDuplicate: false, policy: policy)
         case .rejected(let kind):
             return refuse(intent, kind, answer, policy: policy)
         case .verify(let isTaken, let isRefused):

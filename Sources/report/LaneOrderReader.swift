@@ -168,8 +168,10 @@ final class LaneOrderReader {
     }
 
     private func tell(_ fault: LogFault) {
-        // Where Kafka is away the loop says so.
-        guard case .unavailable(let code, _) = fault else {
+        // Where Kafka is away the loop says so; one topic may be.
+        if isWhole, case .unavailable(let code, _) = fault {
+            trouble = "the orders for lanes cannot be read: \(code)"
+        } else {
             let because = WorkerRun.end(for: fault).sentence
             trouble = "the orders for lanes cannot be read: \(because)"
             log.limited(
@@ -178,8 +180,6 @@ final class LaneOrderReader {
                 ("because", .text(because)),
                 ("sends", .text(isWhole ? "as ordered before" : "nothing"))
             )
-            return
         }
-        trouble = "the orders for lanes cannot be read: \(code)"
     }
 }

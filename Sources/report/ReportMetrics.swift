@@ -16,6 +16,7 @@ final class ReportMetrics {
     private let isStopped: Gauge
     private let isPaused: Gauge
     private let unreadableOrders: Counter
+    private let ordersUnread: Gauge.Series
     private let heldSeconds: Gauge
     private let slack: Gauge
     private let due: Gauge
@@ -108,6 +109,11 @@ final class ReportMetrics {
             "report_lane_orders_unreadable_total",
             help: "Records of lanes.control.v1 that cannot be read and were ignored."
         )
+        ordersUnread = metrics.gauge(
+            "report_lane_orders_unread",
+            help: "1 until lanes.control.v1 was read whole since the start: nothing is sent to"
+                + " Apple before, for no app; 0 from then on."
+        ).series()
         heldSeconds = metrics.gauge(
             "report_lane_held_seconds",
             help:
@@ -263,6 +269,10 @@ final class ReportMetrics {
 
     func unreadableOrders(_ count: Int) {
         unreadableOrders.add(Int64(count))
+    }
+
+    func ordersUnread(_ isUnread: Bool) {
+        ordersUnread.set(isUnread ? 1 : 0)
     }
 
     func paced(_ queue: SendQueue, requestsPerSecond: Double) {

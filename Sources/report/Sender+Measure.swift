@@ -106,7 +106,10 @@ extension Sender {
         let keyState = keyBreakers[queue.lane]?.state ?? .open
         let stopped = keyState == .open ? lane.breaker.state : keyState
         let state = hasSomething(queue) ? stopped : .open
-        if let order = pause(of: queue.lane) {
+        if orderReader?.isWhole == false {
+            writer.field("state", "paused")
+            writer.field("because", "the orders for lanes have not been read yet")
+        } else if let order = pause(of: queue.lane) {
             writer.field("state", "paused")
             writer.field("because", order.sentence)
             writer.field("since", order.at.milliseconds)

@@ -18,6 +18,7 @@ extension Sender {
         nextOrderLook =
             now + (reader.trouble == nil ? limits.orderInterval : limits.orderIntervalAway)
         metrics.unreadableOrders(reader.unreadableCount)
+        metrics.ordersUnread(!reader.isWhole)
         health?.setCondition("lanes", reader.trouble)
     }
 

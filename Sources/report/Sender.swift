@@ -193,6 +193,11 @@ final class Sender {
 
     func clockWasSetBack(by setBack: Milliseconds, now: Timestamp) {
         standstillEnd = standstillEnd + -setBack
+        flights = flights.mapValues { flight in
+            var flight = flight
+            flight.sentAt = flight.sentAt + -setBack
+            return flight
+        }
         for queue in queues {
             lanes[queue]?.limiter.clockWasSetBack(by: setBack)
             lanes[queue]?.breaker.clockWasSetBack(by: setBack)

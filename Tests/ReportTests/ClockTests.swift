@@ -33,6 +33,26 @@ import TokenDomain
         #expect(bench.appleStore.accepted.count == 1)
     }
 
+    /// It is an hour ahead when requests start, and right when Apple fails them.
+    @Test func `back does not hide that Apple fails what was under way`() throws {
+        let bench = ReportBench()
+        bench.latency = .seconds(3)
+        bench.script = { _ in .status(503) }
+        for number in 1...20 {
+            bench.distinct(bench.id(number), .duplicate(of: bench.id(9_999)))
+        }
+        bench.launch()
+        try bench.pass(.seconds(2))
+        #expect(bench.instances[0]?.apple.calls.isEmpty == false)
+        bench.clock.now = bench.clock.now + .hours(-1)
+        bench.instances[0]?.apple.clockWasSetBack(by: .hours(1))
+        try bench.pass(.minutes(5))
+        let line = String(decoding: bench.metrics.render(), as: UTF8.self)
+            .split(separator: "\n")
+            .first { $0.hasPrefix(#"tollway_report_apple_failing_seconds{app="1""#) }
+        #expect(line.flatMap { Double($0.split(separator: " ").last ?? "") } ?? 0 > 250)
+    }
+
     @Test func `back twice is heard twice`() throws {
         let bench = try benchWithRetry()
         bench.clock.now = bench.clock.now + .hours(-1)

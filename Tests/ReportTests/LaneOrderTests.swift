@@ -214,9 +214,12 @@ final class MemoryOrders: LaneOrderSource {
         #expect(stage.sender.flights.isEmpty && stage.sender.busy.isEmpty)
     }
 
-    @Test func `send nothing until all of them were read`() throws {
+    @Test(arguments: [
+        LogFault.misconfigured(message: "TOPIC_AUTHORIZATION_FAILED"),
+        .unavailable(code: "LEADER_NOT_AVAILABLE", message: "no leader"),
+    ])
+    func `send nothing until all of them were read`(fault: LogFault) throws {
         let bench = bench(tokens: 5, apps: [1])
-        let fault = LogFault.misconfigured(message: "TOPIC_AUTHORIZATION_FAILED")
         bench.ordersFault = fault
         bench.launch()
         bench.health.setStarted()
@@ -225,9 +228,12 @@ final class MemoryOrders: LaneOrderSource {
         #expect(calls(bench) == 0)
         #expect(bench.logLines.with("the orders for lanes cannot be read").count == 1)
         #expect(bench.health.ready.lines.contains { $0.hasPrefix("lanes: ") })
+        #expect(value(bench, "report_lane_orders_unread") == 1)
+        #expect(try shown(bench).allSatisfy { $0["state"] as? String == "paused" })
         bench.orders[0]?.fault = nil
         try bench.pass(.seconds(5))
         #expect(calls(bench) == 5)
+        #expect(value(bench, "report_lane_orders_unread") == 0)
         // Once they were read, what was read holds.
         order(.paused, on: bench)
         try bench.pass(.seconds(1))

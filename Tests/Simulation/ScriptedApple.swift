@@ -137,6 +137,13 @@ package final class ScriptedApple: AppleClient {
         return due.map { ($0.tag, $0.reply) }
     }
 
+    /// What it answers comes as long after its request as it would have.
+    package func clockWasSetBack(by setBack: Milliseconds) {
+        for index in answers.indices {
+            answers[index].at = answers[index].at + -setBack
+        }
+    }
+
     package func abandon(tag: UInt64) {
         answers.removeAll { $0.tag == tag }
     }

@@ -115,6 +115,24 @@ private typealias Fixtures = ReportFixtures
         #expect(account.debt?.dueAt == Self.received + .hours(24) + .seconds(20))
     }
 
+    /// Apple's answer that it has no such report comes when the duplicate is due already.
+    @Test func `asks whether its primary was heard, where it was called unknown before`() throws {
+        let time = Self.received + .hours(1)
+        var account = Fixtures.account()
+        var notice = Fixtures.notice("UNREPORTED")
+        notice.token.tokenExpirationDate = Self.received + -.days(30)
+        _ = account.take(notice, now: Self.received)
+        _ = account.proveUnknown(now: time, policy: Fixtures.policy)
+        let duplicate = Self.duplicate(expiration: notice.token.tokenExpirationDate)
+        expect(account.take(duplicate, now: time), .owed)
+        _ = account.hear(.notHeld, at: time + .days(40))
+        #expect(account.current == nil)
+        let dueAt = try #require(account.debt?.dueAt)
+        #expect(dueAt > time + .days(40))
+        _ = account.advance(now: dueAt, policy: Fixtures.policy)
+        #expect(account.current?.status == .duplicateToken)
+    }
+
     @Test func `is due now, once it is the first of its period`() {
         let time = Self.received + .hours(1)
         var account = Self.account("UNREPORTED", at: time, isTokenFirst: true)
