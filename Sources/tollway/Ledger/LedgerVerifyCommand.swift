@@ -73,8 +73,11 @@ enum LedgerVerifyCommand {
                 try run.askSample(&reader, count: sampleCount, seed: random)
             }
         } catch {
+            guard run.hasAnswers else {
+                throw error
+            }
             // What was found in days is not lost with the rest.
-            run.breakOff()
+            run.breakOff(error)
             Console.write(run.text(invocation.output))
             throw error
         }
@@ -125,6 +128,8 @@ final class LedgerVerification {
     private(set) var unknownAppCount = 0
     private(set) var unreadableCount = 0
     private(set) var isInterrupted = false
+    /// Why it ended before all were asked for; nil where it did not.
+    private var failure: CommandFailure?
     private var seed: UInt64?
 
     init(
@@ -214,9 +219,11 @@ final class LedgerVerification {
         return true
     }
 
+    var hasAnswers: Bool { askedCount + unansweredCount > 0 }
+
     /// Nothing more is asked for: what there is, is not all.
-    func breakOff() {
-        isInterrupted = true
+    func breakOff(_ failure: CommandFailure) {
+        self.failure = failure
     }
 
     /// A signal shows once: it is kept.
@@ -324,6 +331,9 @@ final class LedgerVerification {
         if isInterrupted {
             lines.append("interrupted: not all were asked for, and the ledger may have more")
         }
+        if let failure {
+            lines.append("not all were asked for: \(failure.message)")
+        }
         if unprovenCount > 0 {
             lines.append(
                 CountText.of(unprovenCount, "is", "are")
@@ -374,6 +384,7 @@ final class LedgerVerification {
                 + Fact.number("unknownAppCount", Int64(unknownAppCount))
                 + Fact.number("unreadableCount", Int64(unreadableCount))
                 + Fact.number("seed", seed.map { Int64($0) })
+                + Fact.text("code", failure?.code) + Fact.text("message", failure?.message)
         )
     }
 }

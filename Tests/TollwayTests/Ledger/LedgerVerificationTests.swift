@@ -68,6 +68,20 @@ import TokenDomain
         #expect(run.text(.table).contains("interrupted: not all were asked for"))
     }
 
+    @Test func `that Kafka ended shows what it has found, and why it is not all`() throws {
+        let world = try World(told(1))
+        let run = try world.verification { false }
+        #expect(!run.hasAnswers)
+        var reader = LedgerReader(world.configuration, LedgerSelection())
+        try run.askAll(&reader, waitingCountMax: 1_000)
+        #expect(run.hasAnswers && run.wrongCount == 1, "\(run.text(.table))")
+        run.breakOff(CommandFailure(.noKafka, code: "kafka.away", "no leader"))
+        #expect(run.text(.table).contains(LedgerMaker.identifier(1)))
+        #expect(run.text(.table).contains("not all were asked for: no leader"))
+        let total = try #require(run.text(.ndjson).split(separator: "\n").last)
+        #expect(total.contains(#""code":"kafka.away","message":"no leader""#), "\(total)")
+    }
+
     @Test func `is done in part where an app has no key`() throws {
         let world = try World(told(1) + [LedgerMaker.outcome(2, token: "t-2", app: 77)])
         try world.apple.register(["t-1"])
