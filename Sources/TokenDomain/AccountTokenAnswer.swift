@@ -12,7 +12,7 @@ extension AccountTokenAnswer {
     private static let retryableCodes: Set<Int64> = [4_040_002, 4_040_004, 4_040_006, 5_000_001]
 
     /// Retried as well, but not for ever: Apple may mean the transaction.
-    static let fewTimesCodes: Set<Int64> = [4_040_006, 5_000_000]
+    static let fewTimesCodes = retryableCodes.union([5_000_000])
 
     /// Judges a reply; `errors` holds the one object of the body, if it has one.
     package init(_ reply: AppleReply) {

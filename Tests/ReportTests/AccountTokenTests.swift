@@ -187,7 +187,12 @@ import TokenWire
     }
 
     /// Apple says "try again later" of one transaction, for ever: it goes to a person after a day.
-    @Test(arguments: [(500, 5_000_000), (404, 4_040_006)] as [(Int, Int64)])
+    @Test(
+        arguments: [
+            (500, 5_000_000), (500, 5_000_001), (404, 4_040_002), (404, 4_040_004),
+            (404, 4_040_006),
+        ] as [(Int, Int64)]
+    )
     func `are given up where Apple says for a day that it fails`(
         status: Int,
         code: Int64

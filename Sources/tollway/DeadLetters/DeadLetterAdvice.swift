@@ -88,9 +88,9 @@ enum DeadLetterAdvice {
         ),
         Row(
             codes: ["report.account_token_rejected"],
-            means: "Apple refused to set an app account token, or answered 5000000 or 4040006 "
-                + "for a day",
-            todo: "account-tokens.outcomes.v1 has Apple's code; of these two replay it later"
+            means: "Apple refused to set an app account token, or answered 5000000 or "
+                + "one of its codes to retry for a day",
+            todo: "account-tokens.outcomes.v1 has Apple's code; of these replay it later"
         ),
         Row(
             codes: ["report.no_roots"],
