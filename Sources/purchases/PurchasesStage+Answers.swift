@@ -144,7 +144,8 @@ extension PurchasesStage {
             token.touchedAt = now
             book.put(token, at: place)
         } else if var record = try book.subscription(place) {
-            record.touchedAt = now
+            // Its items go soon after it was due: it is looked at again after the touch interval.
+            record.touchedAt = now + -SeenBefore.keyLifetime
             book.put(record, at: place)
         }
     }

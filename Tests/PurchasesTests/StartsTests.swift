@@ -414,13 +414,30 @@ import TokenDomain
         try bench.settle()
         #expect(bench.apple.held("renewal")?.reference == "start")
         #expect(bench.apple.held("renewal")?.days == 365)
-        // All of it is forgotten one day.
-        for day in 413...1_320 as ClosedRange<Int64> {
+        // All of it is forgotten after 400 days, and a few of the looks at what is past use.
+        for day in 413...850 as ClosedRange<Int64> {
             bench.clock.now = Self.zero + .days(day)
             bench.sale(bench.buy("buy", bench.customer(2)) { $0.quantity = 0 })
             try bench.settle()
         }
-        #expect(try bench.entryCount() == 0)
+        #expect(try bench.records().allSatisfy { !$0.hasPrefix("s") && !$0.hasPrefix("i") })
+    }
+
+    /// Its only event came before its token: it is past use before the item that it is known for.
+    @Test func `is forgotten soon after the last word about it`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.sale(period("start", .start, day: 0, bench))
+        try bench.pass(.hours(13))
+        bench.token("t", customer: bench.customer(1))
+        try bench.settle()
+        #expect(try bench.words() == ["start reported"])
+        for day in 1...430 as ClosedRange<Int64> {
+            bench.clock.now = Self.zero + .days(day)
+            bench.sale(bench.buy("buy", bench.customer(2)) { $0.quantity = 0 })
+            try bench.settle()
+        }
+        #expect(try bench.records().allSatisfy { !$0.hasPrefix("s") && !$0.hasPrefix("i") })
     }
 
     @Test func `counts no paid days of what was corrected before it was owed`() throws {
