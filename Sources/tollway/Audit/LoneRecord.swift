@@ -16,8 +16,11 @@ struct LoneRecord {
     }
 
     /// Stores the value that `append` writes.
+    ///
+    /// The deadline is for taking over the transactional id; Kafka may be away.
     func store(
         _ configuration: Configuration,
+        deadlineMilliseconds: Int = 60_000,
         _ append: (inout [UInt8]) -> Void
     ) throws(CommandFailure) {
         var outputs = OutputBatch()
@@ -30,7 +33,7 @@ struct LoneRecord {
                 targets: [topic.name(prefix: configuration.topicPrefix)]
             )
             defer { transactor.close() }
-            try transactor.takeOver()
+            try transactor.takeOver(deadlineMilliseconds: deadlineMilliseconds)
             _ = try transactor.commit(outputs)
         } catch {
             throw KafkaQuestion.failure(error, configuration)

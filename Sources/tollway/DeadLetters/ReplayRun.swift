@@ -18,6 +18,8 @@ final class ReplayRun {
     }
 
     private static let lossPauseMilliseconds: Int32 = 1_000
+    /// Who ends a run waits for its audit so long at most.
+    private static let endMilliseconds = 5_000
     private static let lookMilliseconds: Int64 = 1_000
     /// Fewer dead letters say nothing about a ratio, but for a canary.
     private static let sampleCountMin = 20
@@ -116,7 +118,7 @@ final class ReplayRun {
             guard stop.wait(milliseconds: Self.lossPauseMilliseconds) == nil else {
                 tally.ending = .interrupted
                 // Whatever the transaction with the unknown result says, the run ends here.
-                auditedState = .running
+                auditedState = tally.partCount > 0 ? .running : nil
                 return
             }
         }
@@ -216,7 +218,11 @@ final class ReplayRun {
         )
         do throws(CommandFailure) {
             try LoneRecord.audit(runID: order.runID, transactionalName: "dlq.end")
-                .store(order.configuration, audit.write)
+                .store(
+                    order.configuration,
+                    deadlineMilliseconds: Self.endMilliseconds,
+                    audit.write
+                )
         } catch {
             Console.say("the end of the run is not in the audit: \(error.message)")
         }
