@@ -10,6 +10,9 @@ final class KafkaChangelogReader: ChangelogReader {
     static let stallSeconds = 80
     /// A reader that gets nothing asks whether Kafka is there at all; time without it is no stall.
     static let probeSeconds = 10
+    /// The first record is asked for for 5 s, and then by who asks again.
+    private static let firstReadCountMax = 50
+    private static let firstReadMilliseconds = 100
 
     let startOffset: Int64
     let endOffset: Int64
@@ -42,6 +45,33 @@ final class KafkaChangelogReader: ChangelogReader {
         // a changelog deletes the state with it (runbook).
         topicIdentity = partition.topic
         position = max(offset, startOffset)
+    }
+
+    func firstRecordTime() throws(LogFault) -> Int64? {
+        guard startOffset == 0, endOffset > 0 else {
+            return nil
+        }
+        let reader = LogReader(client: uncommitted, topics: [partition.topic])
+        defer { reader.close() }
+        try reader.start(topic: 0, partition: partition.partition, offset: 0)
+        var batch = RecordBatch()
+        for _ in 0..<Self.firstReadCountMax {
+            try reader.read(
+                into: &batch,
+                recordCountMax: 1,
+                waitMilliseconds: Self.firstReadMilliseconds
+            )
+            if let first = batch.records.first {
+                return first.offset == 0 ? first.timestampMilliseconds : nil
+            }
+            guard batch.ends.isEmpty else {
+                return nil
+            }
+        }
+        throw .unavailable(
+            code: "_TIMED_OUT",
+            message: "the first record of \(partition) was not handed out"
+        )
     }
 
     func read(

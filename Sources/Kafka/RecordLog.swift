@@ -102,6 +102,10 @@ package protocol ChangelogReader: AnyObject {
     var startOffset: Int64 { get }
     /// Kafka's topic id, or its name where the broker gives none: a recreated topic has another id.
     var topicIdentity: String { get }
+    /// When the record at offset 0 was written, UNIX milliseconds; nil where it is gone.
+    ///
+    /// Also of a transaction that is open, or was aborted: its time is the topic's.
+    func firstRecordTime() throws(LogFault) -> Int64?
     /// Appends what is there; true once `endOffset` was reached.
     func read(into batch: inout RecordBatch, recordCountMax: Int, waitMilliseconds: Int)
         throws(LogFault) -> Bool

@@ -1,7 +1,6 @@
 internal import Glibc
 internal import Kafka
 internal import StateStore
-internal import TokenDomain
 
 /// Brings the store of one partition up to its changelog, a slice at a time, so that the worker can
 /// go on answering its group between slices and loses no membership over a long restore.
@@ -13,9 +12,6 @@ final class Restore {
     /// Questions about a changelog's partition that Kafka does not know: 45 s of them, as long as a
     /// topic or a right may be gone.
     static let missingCountMax = 45_000 / WorkerRun.retryMilliseconds
-    /// A changelog is asked for its first record for 5 s, and then again.
-    private static let firstRecordReadCountMax = 50
-    private static let firstRecordWaitMilliseconds = 100
 
     let partition: Int32
     private let changelog: TopicPartition
@@ -197,7 +193,7 @@ final class Restore {
             reason = message
         }
         // The store is the last copy of what the sources will not tell again.
-        if let aheadSince, try changelogBegins(after: aheadSince, reader) {
+        if let aheadSince, try Self.begins(reader, after: aheadSince) {
             let begin = reader.endOffset > 0 ? "is younger than" : "is empty beside"
             throw WorkerEnd.madeAnew("\(changelog) \(begin) the state of partition \(partition)")
         }
@@ -209,40 +205,15 @@ final class Restore {
     /// Whether a changelog was made anew after a store was written: it is empty, or its first record was
     /// written after that.
     ///
-    /// One whose first record is gone, by compaction or by an abort, tells nothing.
-    ///
-    /// - Throws: ``LogFault/unavailable(code:message:)`` where Kafka does not hand out the first record.
-    private func changelogBegins(
-        after milliseconds: Int64,
-        _ probe: any ChangelogReader
-    ) throws -> Bool {
-        guard probe.endOffset > 0 else {
+    /// One whose first record was compacted away tells nothing.
+    private static func begins(
+        _ changelog: any ChangelogReader,
+        after milliseconds: Int64
+    ) throws(LogFault) -> Bool {
+        guard changelog.endOffset > 0 else {
             return true
         }
-        guard probe.startOffset == 0 else {
-            return false
-        }
-        let reader = try log.changelogReader(changelog, from: 0)
-        defer { reader.close() }
-        batch.removeAll()
-        for _ in 0..<Self.firstRecordReadCountMax {
-            let isComplete = try reader.read(
-                into: &batch,
-                recordCountMax: 1,
-                waitMilliseconds: Self.firstRecordWaitMilliseconds
-            )
-            if let first = batch.records.first {
-                let isFirst = first.offset == 0
-                return isFirst && first.time.map { $0.milliseconds > milliseconds } ?? false
-            }
-            guard !isComplete else {
-                return false
-            }
-        }
-        throw LogFault.unavailable(
-            code: "_TIMED_OUT",
-            message: "the first record of \(changelog) was not handed out"
-        )
+        return try changelog.firstRecordTime().map { $0 > milliseconds } ?? false
     }
 
     /// What is wrong with a store that is complete up to `offset`; nil where nothing is.

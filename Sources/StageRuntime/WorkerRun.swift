@@ -401,6 +401,8 @@ package final class WorkerRun {
         health.setNotReady(because: "stopping")
         do {
             try loop.finish(outcomeWaitMilliseconds: Self.stopOutcomeWaitMilliseconds)
+        } catch let end as WorkerEnd {
+            return end
         } catch {
             log.warning(
                 "the last batch was not committed and will be read again",

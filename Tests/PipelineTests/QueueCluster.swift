@@ -322,6 +322,8 @@ private final class EmptyChangelog: ChangelogReader {
     let startOffset: Int64 = 0
     let topicIdentity: String
 
+    func firstRecordTime() throws(LogFault) -> Int64? { nil }
+
     init(topicIdentity: String) {
         self.topicIdentity = topicIdentity
     }

@@ -80,6 +80,11 @@ package final class MemoryCluster {
         topics[name] = Array(repeating: [], count: partitionCount)
     }
 
+    /// A record is one of a transaction that was aborted.
+    package func abort(topic: String, partition: Int = 0, offset: Int) {
+        topics[topic]?[partition][offset].state = .aborted
+    }
+
     /// Deletes a topic and makes it anew: its offsets begin at 0.
     package func remakeTopic(_ name: String) {
         precondition(topics[name] != nil, "a topic was made")

@@ -335,6 +335,10 @@ private final class MemoryChangelogReader: ChangelogReader {
         endOffset = Int64(cluster.entries(of: partition).count)
     }
 
+    func firstRecordTime() throws(LogFault) -> Int64? {
+        startOffset == 0 ? cluster.entries(of: partition).first?.timestampMilliseconds : nil
+    }
+
     func read(
         into batch: inout RecordBatch,
         recordCountMax: Int,

@@ -60,12 +60,16 @@ private struct RestoreBench {
         _ disk: any StoreProvider,
         partition: Int32 = 0,
         goneCount: Int = 0,
-        times: [Int64] = []
+        times: [Int64] = [],
+        isFirstAborted: Bool = false
     ) {
         let cluster = MemoryCluster(seed: 1)
         cluster.createTopic("changelog", partitionCount: 1)
         for time in Array(repeating: 0, count: goneCount) + times {
             cluster.append(topic: "changelog", key: [1], value: [1], timestampMilliseconds: time)
+        }
+        if isFirstAborted {
+            cluster.abort(topic: "changelog", offset: 0)
         }
         let log = MemoryLog(
             cluster: cluster,
@@ -108,14 +112,20 @@ private struct RestoreBench {
 
     /// It is the last copy of what the sources will not tell again; also where other instances write to the
     /// changelog already.
-    @Test(arguments: [[], [1_001], [1_001, 1_002, 1_003]] as [[Int64]])
-    func `is not wiped for a changelog that was made anew`(times: [Int64]) throws {
+    @Test(
+        arguments: [([], false), ([1_001], false), ([1_001, 1_002, 1_003], true)]
+            as [([Int64], Bool)]
+    )
+    func `is not wiped for a changelog that was made anew`(
+        times: [Int64],
+        isFirstAborted: Bool
+    ) throws {
         let disk = MemoryDisk()
         let old = try disk.open(partition: 0, changelogIdentity: "changelog")
         try old.apply(StoreChanges(), changelogOffset: 50)
         try #require(old as? MemoryStore).lastUsedMilliseconds = 1_000
         old.close()
-        let bench = RestoreBench(disk, times: times)
+        let bench = RestoreBench(disk, times: times, isFirstAborted: isFirstAborted)
         let end = try #require(throws: WorkerEnd.self) {
             _ = try bench.restore.slice(waitMilliseconds: 0)
         }
