@@ -413,6 +413,8 @@ import TokenDomain
         let topic = "tollway.tokens.received.v1"
         let broker = try MockBroker(brokerCount: 2, topics: [topic: 4])
         defer { broker.close() }
+        // Leaders are drawn at random: one in sixteen times the second broker had none.
+        try broker.setLeader(of: TopicPartition(topic: topic, partition: 3), to: 2)
         try broker.setRoundTrip(ofBroker: 2, milliseconds: 60_000)
         let folder = try TemporaryFolder()
         var settings = try settings(folder)
