@@ -20,9 +20,7 @@ struct AccountPage {
 
     /// Also those of app 0, where they may be of an app that was asked for.
     private var shownSales: [(Int64, SalesLine)] {
-        sales.filter { app, _ in
-            apps.isEmpty || apps.contains(app) || app == 0 && unnamedSalesCount > 0
-        }.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        shown(sales, besides: unnamedSalesCount > 0 ? [0] : [])
     }
 
     /// Apps that were asked for, and of which there is nothing to show.
@@ -32,9 +30,12 @@ struct AccountPage {
         }.sorted()
     }
 
-    private func shown<Line>(_ lines: [Int64: Line]) -> [(Int64, Line)] {
-        lines.filter { apps.isEmpty || apps.contains($0.key) }.sorted { $0.key < $1.key }
-            .map { ($0.key, $0.value) }
+    private func shown<Line>(
+        _ lines: [Int64: Line],
+        besides others: Set<Int64> = []
+    ) -> [(Int64, Line)] {
+        lines.filter { apps.isEmpty || apps.union(others).contains($0.key) }
+            .sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 
     func text(_ format: OutputFormat) -> String {
