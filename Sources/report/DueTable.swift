@@ -116,13 +116,14 @@ struct DueTable {
         return (debts, isWhole)
     }
 
-    /// The most urgent that is due in every queue, ready to be sent or waiting to be tried again.
+    /// The most urgent that is due in every queue, of what is ready to be sent and of what waits to be
+    /// tried again.
     ///
     /// - Returns: how many look-ups it took: one for each queue and kind that has something.
     @discardableResult
     func visitMostUrgent(
         in partition: Int32,
-        _ visit: (SendQueue, Timestamp) -> Void
+        _ visit: (SendQueue, Timestamp, _ isRetried: Bool) -> Void
     ) throws(StoreFault) -> Int {
         var lookUpCount = 0
         for region in [DueKey.Region.ready, .retried] {
@@ -135,7 +136,7 @@ struct DueTable {
                     if entry.first == region.rawValue,
                         let (queue, deadline) = DueKey.queued(entry)
                     {
-                        visit(queue, deadline)
+                        visit(queue, deadline, region == .retried)
                         start = DueKey.after(DueKey.start(region, queue))
                     }
                     return false

@@ -76,6 +76,11 @@ struct FailureSpell: Equatable {
         goodSince = goodSince.map { $0 + -setBack }
     }
 
+    /// Whether nothing has been answered well for longer than a hiccup lasts, however little was sent.
+    func isFailing(now: Timestamp) -> Bool {
+        isOutage || since.map { now - $0 >= Self.spanMin } == true
+    }
+
     /// How long the outage has lasted; zero where there is none.
     func lasted(now: Timestamp) -> Milliseconds {
         guard isOutage, let since else {

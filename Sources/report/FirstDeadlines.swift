@@ -31,7 +31,7 @@ struct FirstDeadlines {
         var lookUpCount = 0
         for partition in turns where lookUpCount < Self.lookUpCountMax || known[partition] == nil {
             var found: [SendQueue: Timestamp] = [:]
-            lookUpCount += try table.visitMostUrgent(in: partition) { queue, deadline in
+            lookUpCount += try table.visitMostUrgent(in: partition) { queue, deadline, _ in
                 found[queue] = min(found[queue] ?? deadline, deadline)
             }
             known[partition] = found

@@ -85,6 +85,7 @@ extension ReportStage {
     func sweepDueTables(_ table: DueTable, into plan: inout BatchPlan) throws(StoreFault) {
         let now = plan.now
         let horizon = forgetting.horizon(now: now)
+        try discoverLanes(table, now: now)
         for partition in partitions {
             guard var sweep = sweeps[partition] else {
                 continue
@@ -96,16 +97,26 @@ extension ReportStage {
             try moveRetries(partition, &sweep, table, into: &plan)
             if sweep.isDue {
                 sweep.nextGuarded = try table.firstGuarded(in: partition)
-                if !sweep.isDiscovered {
-                    try table.visitMostUrgent(in: partition) { queue, _ in sender.open(queue) }
-                    sweep.isDiscovered = true
-                }
             }
             if sweep.isDue || sweep.nextWaiting.map({ $0 <= now }) == true {
                 sweep.isDue = false
                 (sweep.firstDue, sweep.nextWaiting) = try planDue(partition, table, into: &plan)
             }
             sweeps[partition] = sweep
+        }
+    }
+
+    /// Opens the lanes of what lay in partitions that came, in all of them before anything is planned:
+    /// the primary of a duplicate may lie in another one.
+    private func discoverLanes(_ table: DueTable, now: Timestamp) throws(StoreFault) {
+        for partition in partitions where sweeps[partition]?.isDiscovered == false {
+            try table.visitMostUrgent(in: partition) { queue, _, isRetried in
+                sender.open(queue)
+                if isRetried {
+                    sender.foundRetry(queue, now: now)
+                }
+            }
+            sweeps[partition]?.isDiscovered = true
         }
     }
 

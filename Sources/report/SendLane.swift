@@ -82,6 +82,14 @@ struct SendLane {
         retryBudget = RetryBudget()
     }
 
+    mutating func clockWasSetBack(by setBack: Milliseconds) {
+        limiter.clockWasSetBack(by: setBack)
+        breaker.clockWasSetBack(by: setBack)
+        clearedAt = nil
+        // What failed then is tried again as long after as it would have been.
+        troubledAt = troubledAt.map { $0 + -setBack }
+    }
+
     /// Whether it has something to send, as far as is known here.
     var isWaiting: Bool { !ready.isEmpty || needsRefill }
 

@@ -18,13 +18,19 @@ extension Sender {
     /// Notes which lanes stand still now; once a second.
     func noteTrouble(now: Timestamp) {
         for queue in queues where queue.endpoint == .reports {
-            let isOutage = spells[queue]?.isOutage == true
+            // Where a lane has little to send, it takes hours until enough has failed for an outage.
+            let isFailing = spells[queue]?.isFailing(now: now) == true
             // A breaker with nothing to stop may stay stopped: then the duplicate is its probe.
             let isHalted = isStopped(queue) && hasSomething(queue)
-            if isOutage || isHalted || pause(of: queue.lane) != nil {
+            if isFailing || isHalted || pause(of: queue.lane) != nil {
                 lanes[queue]?.troubledAt = now
             }
         }
+    }
+
+    /// Apple has failed it before its partition came here, perhaps for as long as it was another's.
+    func foundRetry(_ queue: SendQueue, now: Timestamp) {
+        lanes[queue]?.troubledAt = now
     }
 
     /// Where a duplicate's deadline is near, `isLate`, it does not wait for the end of a queue.

@@ -199,10 +199,7 @@ final class Sender {
             return flight
         }
         for queue in queues {
-            lanes[queue]?.limiter.clockWasSetBack(by: setBack)
-            lanes[queue]?.breaker.clockWasSetBack(by: setBack)
-            lanes[queue]?.clearedAt = nil
-            lanes[queue]?.troubledAt = nil
+            lanes[queue]?.clockWasSetBack(by: setBack)
         }
         for lane in keyBreakers.keys {
             keyBreakers[lane]?.clockWasSetBack(by: setBack)

@@ -122,6 +122,56 @@ import TokenDomain
         #expect(bench.appleStore.statuses[bench.id(2).text] == ["NO_LINE_ITEM"])
     }
 
+    enum Interruption: CaseIterable {
+        case restart, clockIsSetBack
+    }
+
+    /// The lane has two reports only: an outage's retries are few, and minutes apart.
+    ///
+    /// Which of the two goes first once Apple is well is drawn by the instance's number.
+    @Test(arguments: Interruption.allCases, 1...6)
+    func `is not told of as one where its worker forgets that Apple failed`(
+        _ interruption: Interruption,
+        number: Int
+    ) throws {
+        let bench = ReportBench()
+        bench.policy.hold = .minutes(30)
+        let isInTrouble = Switch()
+        let forged = bench.id(1).text
+        bench.script = { call in
+            if isInTrouble.isOn {
+                return .status(500)
+            }
+            return call.externalPurchaseID == forged ? Self.unknown : .answered
+        }
+        bench.launch(number)
+        try bench.pass(.seconds(1))
+        let receivedAt = bench.clock.now
+        bringPair(bench)
+        // The duplicate is due after an hour.
+        try bench.pass(.minutes(59))
+        switch interruption {
+        case .restart:
+            bench.crash(number)
+            bench.launch(number)
+            try bench.pass(.minutes(3))
+            isInTrouble.isOn = false
+        case .clockIsSetBack:
+            // Another report shows that Apple is well, while the pair waits for its retries.
+            isInTrouble.isOn = false
+            bench.distinct(bench.id(3), expiration: ReportBench.start + .hours(-23))
+            try bench.pass(.seconds(50))
+            bench.clock.now = bench.clock.now + .seconds(-2)
+        }
+        for _ in 0..<200 where try bench.refusedTokens().isEmpty {
+            try bench.pass(.seconds(3))
+            #expect(bench.appleStore.statuses[bench.id(2).text] == nil)
+        }
+        try promote(bench, receivedAt: receivedAt)
+        try bench.pass(.hours(2))
+        #expect(bench.appleStore.statuses[bench.id(2).text] == ["NO_LINE_ITEM"])
+    }
+
     /// What is put off goes out within its deadline where the primary is genuine.
     @Test func `is told of within its deadline once the lane is open`() throws {
         let bench = ReportBench()
