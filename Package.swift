@@ -362,7 +362,7 @@ let package = Package(
             "TollwayTests",
             [
                 "tollway", "AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "Kafka",
-                "LocalKafka", "dedupe", "purchases",
+                "LocalKafka", "CLibrdkafka", "dedupe", "purchases",
                 "StageRuntime",
                 "Telemetry", "TokenDomain", "TokenWire",
             ]

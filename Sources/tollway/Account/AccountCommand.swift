@@ -7,6 +7,10 @@ internal import TokenDomain
 enum AccountCommand {
     /// A second look, where the first was taken while a transaction was being committed.
     private static let againMilliseconds: Int32 = 3_000
+    /// Where the next stage writes what it makes of a topic's records.
+    static let tokenOutcomes: [Topic: Topic] = [
+        .tokensReceived: .tokensDecoded, .tokensDecoded: .tokensDistinct,
+    ]
 
     static let verb = Verb(
         words: ["account"],
@@ -113,6 +117,7 @@ enum AccountCommand {
         let ends = try AccountEnds(configuration)
         let tokens = try AccountWindow.open(
             [.tokensReceived, .tokensDecoded, .tokensDistinct],
+            outcomes: tokenOutcomes,
             from: since,
             to: until,
             now: now,
@@ -120,7 +125,7 @@ enum AccountCommand {
         )
         let sales = try AccountWindow.open(
             [.purchasesReceived],
-            ledger: .purchasesOutcomes,
+            outcomes: [.purchasesReceived: .purchasesOutcomes],
             from: since,
             to: until,
             now: now,

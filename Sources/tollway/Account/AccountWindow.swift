@@ -22,7 +22,7 @@ struct AccountWindow {
     ///
     /// - Parameters:
     ///   - topics: those that are counted against one another; one that is not there is left out.
-    ///   - ledger: what they came to, kept for ever; nil where nothing is.
+    ///   - outcomes: what the records of some of them came to.
     ///   - wanted: from when on; nil: as far back as Kafka has it.
     ///   - to: up to when; what came in later is left out.
     ///   - now: when it is asked.
@@ -31,7 +31,7 @@ struct AccountWindow {
     /// - Throws: exit 6 without Kafka.
     static func open(
         _ topics: [Topic],
-        ledger: Topic? = nil,
+        outcomes: [Topic: Topic],
         from wanted: Timestamp?,
         to: Timestamp,
         now: Timestamp,
@@ -42,10 +42,13 @@ struct AccountWindow {
         for topic in topics {
             let name = topic.name(prefix: configuration.topicPrefix)
             let kept = try completeFrom(name, now: now, configuration)
-            let made = try ledger.flatMap { (ledger) throws(CommandFailure) in
+            let made = try outcomes[topic].flatMap { (outcome) throws(CommandFailure) in
                 try madeAnew(
-                    firstTime(name, configuration),
-                    ledger: firstTime(ledger.name(prefix: configuration.topicPrefix), configuration)
+                    firstTime(name, emptyAt: now, configuration),
+                    outcomes: firstTime(
+                        outcome.name(prefix: configuration.topicPrefix),
+                        configuration
+                    )
                 )
             }
             guard let start = [kept, made].compactMap(\.self).max(), start > oldest else {
@@ -65,23 +68,29 @@ struct AccountWindow {
         return window
     }
 
-    /// When a topic was made anew, by when its first record and the first of its ledger were written;
-    /// nil where it was not.
+    /// When a topic was made anew, by when its first record and the first of what they came to were
+    /// written; nil where it was not.
     ///
     /// Nothing removed the records before that, so no partition says that they are missing.
-    static func madeAnew(_ first: Timestamp?, ledger: Timestamp?) -> Timestamp? {
-        guard let first, let ledger, ledger + margin < first else {
+    static func madeAnew(_ first: Timestamp?, outcomes: Timestamp?) -> Timestamp? {
+        guard let first, let outcomes, outcomes + margin < first else {
             return nil
         }
         return first
     }
 
-    /// When the oldest record of a topic was written; nil where there is none.
+    /// When the oldest record of a topic was written; nil where there is none, `emptyAt` where there
+    /// never was one.
     private static func firstTime(
         _ topic: String,
+        emptyAt: Timestamp? = nil,
         _ configuration: Configuration
     ) throws(CommandFailure) -> Timestamp? {
-        let places = try bounds(topic, configuration).enumerated().reduce(into: [:]) {
+        let bounds = try bounds(topic, configuration)
+        guard bounds.contains(where: { $0.end > 0 }) else {
+            return bounds.isEmpty ? nil : emptyAt
+        }
+        let places = bounds.enumerated().reduce(into: [:]) {
             (places: inout [TopicPartition: LogBrowser.Start], bound) in
             // Nothing comes from an empty one; waiting for it would read all of the others.
             if bound.element.end > bound.element.start {

@@ -20,7 +20,7 @@ enum TokenTraceCommand {
             from its end back, and of the others the time in which it passed; a token that
             nothing is known of is looked for in all of them. What Kafka keeps no longer is not
             shown: token topics have seven days, the ledger everything. Exit 3 if Kafka knows
-            nothing of it.
+            nothing of it, 75 if a transaction that does not end may hide it.
             """,
         run: run
     )

@@ -11,6 +11,10 @@ struct TopicSearch {
     /// How many partitions each topic has, by full name.
     let partitionCounts: [String: Int]
     private var reader: TopicReader
+    /// What was looked at so far, perhaps in part.
+    private var partitions: Set<TopicPartition> = []
+    /// Nil until it was looked for them.
+    private(set) var openTransactions: OpenTransactions?
 
     init(_ configuration: Configuration, partitionCounts: [String: Int], isEmbedded: Bool) {
         self.isEmbedded = isEmbedded
@@ -32,15 +36,27 @@ struct TopicSearch {
 
     var readCount: Int { reader.readCount }
 
-    /// What this Kafka cannot answer.
+    /// What this Kafka cannot answer, or does not yet.
     var notes: [String] {
-        isEmbedded
+        if let sentence = openTransactions?.sentence {
+            return [sentence]
+        }
+        return isEmbedded
             ? [
                 "the embedded broker keeps the newest 5 MiB of a partition, and nothing beyond its"
                     + " own end: what is not shown may have been",
                 "the embedded broker isolates no transaction: what was aborted or is open shows as"
                     + " if it had been committed",
             ] : []
+    }
+
+    /// Looks what the searches so far were not shown; the embedded broker hides nothing.
+    mutating func lookForOpenTransactions(
+        _ configuration: Configuration
+    ) throws(CommandFailure) {
+        if !isEmbedded {
+            openTransactions = try OpenTransactions(in: partitions, configuration)
+        }
     }
 
     func name(_ topic: Topic) -> String { topic.name(prefix: prefix) }
@@ -74,13 +90,13 @@ struct TopicSearch {
         untilOffset: Int64? = nil,
         isWanted: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
     ) throws(LogFault) -> [TopicReader.Found] {
-        guard let count = partitionCounts[name(topic)] else {
+        guard let partition = partition(ofKey: key, in: topic) else {
             return []
         }
         return try reader.search(
             .init(
                 topic: name(topic),
-                partition: TopicReader.partition(ofKey: key, partitionCount: count),
+                partition: partition,
                 from: isEmbedded ? nil : from,
                 until: until,
                 untilOffset: untilOffset
@@ -95,13 +111,10 @@ struct TopicSearch {
         _ topic: Topic,
         key: [UInt8]
     ) throws(LogFault) -> (found: [TopicReader.Found], hasEarlier: Bool) {
-        guard let count = partitionCounts[name(topic)] else {
+        guard let partition = partition(ofKey: key, in: topic) else {
             return ([], false)
         }
-        return try reader.searchNewest(
-            topic: name(topic),
-            partition: TopicReader.partition(ofKey: key, partitionCount: count)
-        ) { own, _ in
+        return try reader.searchNewest(topic: name(topic), partition: partition) { own, _ in
             Self.isEqual(own, key)
         }
     }
@@ -112,7 +125,7 @@ struct TopicSearch {
         _ topic: Topic,
         isWanted: (Span<UInt8>) -> Bool
     ) throws(LogFault) -> (found: [TopicReader.Found], hasEarlier: Bool) {
-        guard partitionCounts[name(topic)] != nil else {
+        guard addAll(of: topic) else {
             return ([], false)
         }
         return try reader.searchNewest(topic: name(topic), partition: nil) { isWanted($1) }
@@ -124,7 +137,7 @@ struct TopicSearch {
         until: Int64?,
         isWanted: (Span<UInt8>) -> Bool
     ) throws(LogFault) -> [TopicReader.Found] {
-        guard partitionCounts[name(topic)] != nil else {
+        guard addAll(of: topic) else {
             return []
         }
         let place = TopicReader.Place(
@@ -133,6 +146,27 @@ struct TopicSearch {
             until: until
         )
         return try reader.search(place) { isWanted($1) }
+    }
+
+    /// Notes that the partition of a key is looked at; nil where there is no such topic.
+    private mutating func partition(ofKey key: [UInt8], in topic: Topic) -> Int32? {
+        guard let count = partitionCounts[name(topic)] else {
+            return nil
+        }
+        let partition = TopicReader.partition(ofKey: key, partitionCount: count)
+        partitions.insert(TopicPartition(topic: name(topic), partition: partition))
+        return partition
+    }
+
+    /// Notes that all of a topic is looked at; false where there is no such topic.
+    private mutating func addAll(of topic: Topic) -> Bool {
+        guard let count = partitionCounts[name(topic)] else {
+            return false
+        }
+        partitions.formUnion(
+            (0..<Int32(count)).map { TopicPartition(topic: name(topic), partition: $0) }
+        )
+        return true
     }
 
     private static func isEqual(_ left: Span<UInt8>, _ right: [UInt8]) -> Bool {

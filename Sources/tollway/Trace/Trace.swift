@@ -12,6 +12,7 @@ protocol Trace {
     /// What was not looked at, and why.
     var notes: [String] { get }
     var readCount: Int { get }
+    var topics: TopicSearch { get set }
     /// Whether no record of it was found.
     var isUnknown: Bool { get }
     /// For a person: what it is, the events, and what is owed now.
@@ -25,7 +26,8 @@ protocol Trace {
 extension Trace {
     /// Searches, and prints what was found.
     ///
-    /// - Throws: exit 3 where nothing was; what stops the search.
+    /// - Throws: exit 3 where nothing was, 75 where an open transaction may hide it; what stops the
+    ///   search.
     mutating func print(
         as output: OutputFormat,
         _ configuration: Configuration
@@ -36,11 +38,13 @@ extension Trace {
         } catch {
             throw KafkaQuestion.failure(error, configuration)
         }
+        try topics.lookForOpenTransactions(configuration)
         let seconds = Date().timeIntervalSince(startedAt)
         guard !isUnknown else {
+            let isHidden = topics.openTransactions?.partitions.isEmpty == false
             throw CommandFailure(
-                .nothingMatched,
-                code: "trace.unknown",
+                isHidden ? .tryAgain : .nothingMatched,
+                code: isHidden ? "trace.held_back" : "trace.unknown",
                 "Kafka knows nothing of \(subject)"
                     + " (" + CountText.of(readCount, "record") + " looked at)"
                     + notes.map { "; " + $0 }.joined()

@@ -222,22 +222,22 @@ private final class CountWorld {
         #expect(AccountWindow.completeFrom([], emptySince: nil) == nil)
     }
 
-    /// By when the first record of the topic was written, and the first of its ledger.
+    /// By when the first record of the topic was written, and the first of what they came to.
     @Test(
         arguments: [
             (10, 10, false), (10, 11, false), (10, 9, false), (100, 40, false), (101, 40, true),
             (nil, 10, false), (10, nil, false),
         ] as [(Int64?, Int64?, Bool)]
     )
-    func `begins where a topic was made anew that its ledger knows older records of`(
+    func `begins where a topic was made anew whose older records came to something`(
         first: Int64?,
-        ledger: Int64?,
+        outcome: Int64?,
         isAnew: Bool
     ) {
         func time(_ minutes: Int64) -> Timestamp { Timestamp(milliseconds: minutes * 60_000) }
         let first = first.map(time)
         #expect(
-            AccountWindow.madeAnew(first, ledger: ledger.map(time)) == (isAnew ? first : nil)
+            AccountWindow.madeAnew(first, outcomes: outcome.map(time)) == (isAnew ? first : nil)
         )
     }
 

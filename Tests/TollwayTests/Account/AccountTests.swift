@@ -382,6 +382,29 @@ struct `tollway account` {
         #expect(try lines(moving)["tokens 1"]?["onTheWay"] as? Int == 1)
     }
 
+    /// As it is where partitions are added: what the stage after it has is two hours old, and nothing
+    /// has been written to the new one.
+    @Test func `begins where tokens.decoded was made anew`() throws {
+        let world = try AccountWorld()
+        try world.received(["a", "b"])
+        try world.distinct(["a", "b"])
+        let later = world.now + .hours(2)
+        func window(_ outcomes: [Topic: Topic]) throws -> AccountWindow {
+            try AccountWindow.open(
+                [.tokensReceived, .tokensDecoded, .tokensDistinct],
+                outcomes: outcomes,
+                from: nil,
+                to: later,
+                now: later,
+                Configuration(environment: world.world.environment, program: .tollway)
+            )
+        }
+        #expect(try window([:]).contains(world.now))
+        let anew = try window(AccountCommand.tokenOutcomes)
+        #expect(!anew.contains(world.now))
+        #expect(anew.shortened?.contains("tokens.decoded.v1 does not have it") == true)
+    }
+
     @Test func `tells which tokens of a month are still owed`() throws {
         let world = try AccountWorld()
         try world.received(["a", "b"])
