@@ -265,6 +265,9 @@ extension TokenAccount {
     }
 
     /// The answer to a request that carries sales and becomes no report; nil for any other.
+    ///
+    /// Its identifier is that of number 0, which no report has: the next number would be the next
+    /// report's, and that one may be accepted.
     package func answer(
         to request: ReportRequested,
         _ fault: Fault,
@@ -274,7 +277,7 @@ extension TokenAccount {
             PurchaseAnswer(
                 purchaseKey: purchaseKey,
                 requestIdentifier: request.requestIdentifier
-                    ?? policy.requestIdentifier(externalPurchaseID, intentCount + 1),
+                    ?? policy.requestIdentifier(externalPurchaseID, 0),
                 lineItems: request.lineItems,
                 outcome: .rejected,
                 errors: [],

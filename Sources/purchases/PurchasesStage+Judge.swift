@@ -244,7 +244,7 @@ extension PurchasesStage {
         _ event: PurchaseEvent?,
         _ key: PurchaseKey,
         _ fault: Fault,
-        at receivedAt: Timestamp,
+        at recordTime: Timestamp,
         into plan: inout BatchPlan
     ) -> Verdict {
         let app = apps.appAppleID(event?.appAppleID, bundleID: event?.bundleID) ?? 0
@@ -266,7 +266,10 @@ extension PurchasesStage {
                 reason: fault.code,
                 errors: [],
                 item: nil,
-                receivedAt: event.receivedAt ?? receivedAt,
+                receivedAt: TokenReceived.receivedAt(
+                    stated: event.receivedAt,
+                    recordTime: recordTime
+                ),
                 settledAt: plan.now,
                 lane: app == 0 ? nil : lane
             ),

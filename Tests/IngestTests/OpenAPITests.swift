@@ -85,7 +85,7 @@ struct `The OpenAPI document` {
         }
         for problem in [
             Problem.queueFull, .brokerAway, .nothingStored, .notStored, .stopping, .recordRefused,
-            .recordRefusedOfMany, .tooManyRequests,
+            .recordRefusedOfMany, .tooManyRequests, .misdirected,
             Problem(
                 status: 400,
                 code: "ingest.bad_lines",

@@ -159,13 +159,33 @@ import TokenDomain
         .message("lanes.control.v1", LaneOrder.self),
     ]
 
-    @Test(arguments: topics)
-    func `are those of the schemas`(topic: Topic) throws {
-        let file = `The schemas of Protocols`.protocols
-            .appending(path: "\(topic.name).schema.json")
-        let schema = try #require(
+    /// What report keeps, each under its name in the schema of the state.
+    static let kept: [Topic] = [
+        .message("account", TokenAccount.self), .message("intent", ReportIntent.self),
+        .message("transaction", AccountTokenDebt.self),
+        .message("request", AccountTokenDebt.Request.self),
+    ]
+
+    @Test(arguments: kept)
+    func `of what report keeps are those of its schema`(value: Topic) throws {
+        let schema = try Self.schema("report.state.v1")
+        let definitions = try #require(schema["$defs"] as? [String: [String: Any]])
+        let properties = try #require(definitions[value.name]?["properties"] as? [String: Any])
+        var declared = Declared()
+        value.declare(&declared)
+        #expect(declared.types.keys.sorted() == properties.keys.sorted())
+    }
+
+    private static func schema(_ name: String) throws -> [String: Any] {
+        let file = `The schemas of Protocols`.protocols.appending(path: "\(name).schema.json")
+        return try #require(
             JSONSerialization.jsonObject(with: Data(contentsOf: file)) as? [String: Any]
         )
+    }
+
+    @Test(arguments: topics)
+    func `are those of the schemas`(topic: Topic) throws {
+        let schema = try Self.schema(topic.name)
         let properties = try #require(schema["properties"] as? [String: [String: Any]])
         var declared = Declared()
         topic.declare(&declared)

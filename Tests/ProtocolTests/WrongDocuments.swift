@@ -31,6 +31,15 @@ extension `The schemas of Protocols` {
         let sale =
             #""lineItemId":"a","requestIdentifier":"\#(uuid)","externalPurchaseId":"i","#
             + #""errors":[],"settledAt":1"#
+        let whose = #""lineItemId":"a","externalPurchaseId":"i","appAppleId":1"#
+        let amounts = #""creationDate":1760000000000,"amountTaxExclusive":10,"taxAmount":1"#
+        let bought =
+            #"\#(whose),\#(amounts),"productIdentifier":"p","taxCountry":"DEU","#
+            + #""pricingCurrency":"EUR""#
+        let subscribed =
+            #"\#(bought),"subscriptionEvent":"SUBSCRIPTION_START","subscriptionId":"s","#
+            + #""subscriptionStartDate":1760000000000,"subscriptionEndDate":1760000000001"#
+        let refunded = #"\#(whose),\#(amounts),"type":"refund","referenceLineItemId":"b""#
         let rows: [(schema: String, right: String, wrong: [String])] = [
             (
                 "tokens.received.v1", #"{"token":"a"}"#,
@@ -59,14 +68,41 @@ extension `The schemas of Protocols` {
                 ]
             ),
             (
-                "purchases.received.v1", #"{"lineItemId":"a","externalPurchaseId":"i"}"#,
+                "purchases.received.v1", #"{\#(bought)}"#,
                 [
-                    #"{"lineItemId":"a"}"#, #"{"externalPurchaseId":"i"}"#,
-                    #"{"lineItemId":"a","customer":"mia@example.com"}"#,
-                    #"{"lineItemId":"a","externalPurchaseId":"i","type":"sell"}"#,
-                    #"{"lineItemId":"a","externalPurchaseId":"i","taxAmount":-1}"#,
-                    #"{"lineItemId":"a","externalPurchaseId":"i","taxCountry":"de"}"#,
+                    #"{"lineItemId":"a"}"#, #"{"lineItemId":"a","externalPurchaseId":"i"}"#,
+                    #"{\#(bought),"customer":"mia@example.com"}"#,
+                    #"{\#(bought),"type":"sell"}"#, #"{\#(bought),"taxAmount":-1}"#,
+                    #"{\#(bought),"subscriptionEvent":"RENEWAL"}"#,
+                    #"{\#(bought),"referenceLineItemId":"b"}"#,
+                    #"{\#(bought.replacing("\"DEU\"", with: "\"de\""))}"#,
+                    #"{\#(bought.replacing("1760000000000", with: "1760000000"))}"#,
+                    #"{\#(bought.replacing(",\"taxAmount\":1", with: ""))}"#,
+                    #"{\#(bought.replacing(",\"appAppleId\":1", with: ""))}"#,
                 ]
+            ),
+            (
+                "purchases.received.v1", #"{\#(subscribed)}"#,
+                [
+                    #"{\#(subscribed),"subscriptionDaysOfPaidService":1}"#,
+                    #"{\#(subscribed),"referenceLineItemId":"b"}"#,
+                    #"{\#(subscribed.replacing("\"subscriptionId\":\"s\",", with: ""))}"#,
+                ]
+            ),
+            (
+                "purchases.received.v1", #"{\#(refunded)}"#,
+                [
+                    #"{\#(refunded),"productIdentifier":"p"}"#, #"{\#(refunded),"quantity":1}"#,
+                    #"{\#(refunded.replacing(",\"referenceLineItemId\":\"b\"", with: ""))}"#,
+                ]
+            ),
+            (
+                "purchases.received.v1", #"{\#(whose),"type":"restate","taxCountry":"DEU"}"#,
+                [#"{\#(whose),"type":"restate","taxAmount":1}"#, #"{\#(whose)}"#]
+            ),
+            (
+                "purchases.received.v1", #"{\#(whose),"type":"retract"}"#,
+                [#"{"lineItemId":"a","externalPurchaseId":"i","type":"retract"}"#]
             ),
             (
                 "purchases.answered.v1", #"{\#(sale),"outcome":"verified","lineItemIds":["a"]}"#,

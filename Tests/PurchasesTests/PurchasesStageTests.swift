@@ -639,6 +639,24 @@ import TokenWire
         #expect(try bench.words() == ["b rejected", "a reported"])
     }
 
+    /// The ledger puts a sale without an item into the month of that time, for ever.
+    @Test(arguments: [.min, 0, 1_760_000_000] as [Int64])
+    func `does not believe when a refused sale came in, where that is far off`(
+        receivedAt: Int64
+    ) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        var event = bench.buy("a", anna)
+        event.receivedAt = Timestamp(milliseconds: receivedAt)
+        event.appAppleID = 99
+        event.bundleID = nil
+        bench.sale(event)
+        try bench.settle()
+        let outcomes = try bench.outcomes()
+        #expect(outcomes.map(\.outcome) == [.rejected])
+        #expect(outcomes.map(\.receivedAt) == [bench.clock.now])
+    }
+
     @Test(arguments: [true, false])
     func `refuses a poison sale alone, named by Apple or not`(isNamed: Bool) throws {
         let bench = bench()

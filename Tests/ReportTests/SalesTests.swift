@@ -153,6 +153,25 @@ import TokenWire
         #expect(bench.appleStore.statuses == [bench.id(1).text: ["DUPLICATE_TOKEN"]])
     }
 
+    @Test func `that become no report are not answered with the identifier of the next one`() throws
+    {
+        let bench = ReportBench()
+        bench.launch()
+        bench.distinct(bench.id(2))
+        bench.distinct(
+            bench.id(3),
+            .duplicate(of: bench.id(2)),
+            expiration: ReportBench.start + .days(365)
+        )
+        sell(bench, 3, Self.items("c"))
+        try bench.pass(.days(4))
+        let answer = try #require(try bench.answers().first?.answer)
+        #expect(answer.reason == "report.is_duplicate")
+        #expect(bench.appleStore.statuses[bench.id(3).text] == ["DUPLICATE_TOKEN"])
+        let reported = try bench.outcomes().map(\.requestIdentifier)
+        #expect(!reported.contains(answer.requestIdentifier))
+    }
+
     @Test func `that Apple has all are refused as a report and told by what holds them`() throws {
         let bench = ReportBench()
         bench.launch()

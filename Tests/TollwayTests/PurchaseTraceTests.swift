@@ -184,6 +184,20 @@ import TokenWire
         )
     }
 
+    private static func found(_ outcome: PurchaseOutcome) -> TopicReader.Found {
+        var value: [UInt8] = []
+        outcome.write(to: &value)
+        return TopicReader.Found(
+            topic: "t.purchases.outcomes.v1",
+            partition: 0,
+            offset: 0,
+            timestamp: outcome.settledAt.milliseconds,
+            key: Array(customer.text.utf8),
+            value: value,
+            headers: [:]
+        )
+    }
+
     @Test(arguments: [[], ["--customer", customer.text]])
     func `tells all that happened to a sale`(options: [String]) throws {
         let world = try World()
@@ -231,21 +245,16 @@ import TokenWire
         )
         #expect(search.reportsFrom == nil)
         let settled = Self.reported(receivedAt: received, settledAt: received + .hours(1))
-        var value: [UInt8] = []
-        settled.write(to: &value)
-        search.readOutcomes([
-            TopicReader.Found(
-                topic: "t.purchases.outcomes.v1",
-                partition: 0,
-                offset: 0,
-                timestamp: settled.settledAt.milliseconds,
-                key: Array(Self.customer.text.utf8),
-                value: value,
-                headers: [:]
-            )
-        ])
+        search.readOutcomes([Self.found(settled)])
         #expect(search.events.map(\.at) == [settled.settledAt.milliseconds])
         #expect(search.reportsFrom == received.milliseconds - TraceSearch.slackMilliseconds)
+        // Earlier versions wrote what a platform had said, whatever it was.
+        search.readOutcomes([
+            Self.found(
+                Self.reported(receivedAt: Timestamp(milliseconds: .min), settledAt: received)
+            )
+        ])
+        #expect(search.reportsFrom == .min)
     }
 
     @Test func `looks from the newest records back until one is found, or everywhere`() throws {

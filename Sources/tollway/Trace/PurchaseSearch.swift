@@ -331,7 +331,7 @@ struct PurchaseSearch {
     /// What came in may be gone, and the worker may have told its end long after Apple's answer.
     var reportsFrom: Int64? {
         (events.map(\.at) + [receivedAt].compactMap { $0 }).min()
-            .map { $0 - TraceSearch.slackMilliseconds }
+            .map { $0.subtracting(saturating: TraceSearch.slackMilliseconds) }
     }
 
     /// The reports that carry it: asked for, every request to Apple, and how each ended.

@@ -53,7 +53,9 @@ struct TraceSearch {
         readNotices(try searchByID(.notificationsVerified))
         readRequests(try searchByID(.reportsRequested))
         let born = account?.tokenCreationDate ?? distinct?.tokenCreationDate
-        let from = born.map { $0.milliseconds - Self.dayMilliseconds }
+        let from = born.map {
+            $0.milliseconds.subtracting(saturating: Self.dayMilliseconds)
+        }
         readOutcomes(
             try searchByID(
                 .reportsOutcomes,
@@ -162,7 +164,9 @@ struct TraceSearch {
         }
         let id = id
         // No report is older than its token.
-        let from = account?.tokenCreationDate.map { $0.milliseconds - Self.dayMilliseconds }
+        let from = account?.tokenCreationDate.map {
+            $0.milliseconds.subtracting(saturating: Self.dayMilliseconds)
+        }
         let found = try topics.search(
             .reportState,
             partitionOf: Array(id.text.utf8),
