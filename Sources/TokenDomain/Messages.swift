@@ -242,8 +242,10 @@ extension AppleError {
     package var isRepeatedLineItem: Bool {
         name == .duplicateValue && fieldName == "lineItemId"
     }
-    /// The line item was accepted before, in another report.
-    var isKnownLineItem: Bool { isRepeatedLineItem && lineItemID != nil }
+    /// The line item was accepted or retracted before, in another report.
+    var isHeldLineItem: Bool {
+        (isRepeatedLineItem || name == .repeatErroneousSubmission) && lineItemID != nil
+    }
     /// Apple does not know the token.
     package var isUnknownToken: Bool { name == .notFound && fieldName == "externalPurchaseId" }
 }

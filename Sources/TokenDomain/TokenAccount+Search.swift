@@ -1,4 +1,5 @@
-/// Looks for line items that Apple calls known: did a report of ours send them as they are now?
+/// Looks for line items that Apple calls known, or retracted already: did a report of ours send them as
+/// they are now?
 ///
 /// Either way the report itself is refused: what it asked for stands in earlier ones, and the ledger
 /// has each of its line items once, under the identifier that Apple holds it by.
@@ -12,17 +13,22 @@ extension TokenAccount {
     }
 
     /// The newest report before a number that may hold line items: one that was accepted with some,
-    /// or one too old to be remembered.
+    /// or one that is not remembered, since it is too old or the account was lost.
     private func earlierReport(than number: Int, but own: Int) -> Int? {
         let remembered = accepted.filter { $0.status == .lineItem }.map(\.number)
         if let newest = remembered.filter({ $0 < number && $0 != own }).max() {
             return newest
         }
-        guard accepted.count >= Self.acceptedCountMax, let oldest = remembered.min() else {
-            return nil
-        }
         let refused = Set(parked.map(\.number)).union([own])
-        return (1..<max(min(number, oldest), 1)).last { !refused.contains($0) }
+        if let oldest = remembered.min() {
+            guard accepted.count >= Self.acceptedCountMax else {
+                return nil
+            }
+            return (1..<max(min(number, oldest), 1)).last { !refused.contains($0) }
+        }
+        // An account that was lost begins with 1 again: what Apple has is no farther than its answers.
+        let first = max(own - Self.numberLookAheadMax, 1)
+        return (first..<max(number, first)).last { !refused.contains($0) }
     }
 
     /// Begins to look for what Apple calls known; nil where nothing is to be found.
@@ -35,7 +41,7 @@ extension TokenAccount {
             intent.keep(answer.errors)
         }
         var ids: [String] = []
-        for case let id? in intent.refusal.filter(\.isKnownLineItem).map(\.lineItemID)
+        for case let id? in intent.refusal.filter(\.isHeldLineItem).map(\.lineItemID)
         where !ids.contains(id) {
             ids.append(id)
         }

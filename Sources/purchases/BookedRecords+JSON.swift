@@ -186,6 +186,7 @@ extension BookedEvent {
         var bytes: [UInt8] = []
         var offset: Int64?
         var receivedAt: Timestamp?
+        var readAt: Timestamp?
         var trace: String?
         var history: ReplayHistory?
         try scanner.beginObject()
@@ -196,6 +197,7 @@ extension BookedEvent {
                     try scanner.peekKind() == .object ? scanner.raw() : scanner.stringBytes()
             case "offset": try scanner.fill(&offset)
             case "receivedAt": try scanner.fill(&receivedAt)
+            case "readAt": try scanner.fill(&readAt)
             case "traceparent": try scanner.fill(&trace)
             case "history": history = try .read(&scanner, atMost: nil)
             default: try scanner.skip()
@@ -205,6 +207,7 @@ extension BookedEvent {
             value: bytes,
             offset: try JSONScanner.require(offset, "offset"),
             receivedAt: try JSONScanner.require(receivedAt, "receivedAt"),
+            readAt: readAt,
             trace: trace.flatMap { TraceParent($0) },
             history: history
         )
@@ -237,6 +240,7 @@ extension BookedEvent {
         }
         writer.field("offset", offset)
         writer.field("receivedAt", receivedAt.milliseconds)
+        writer.field("readAt", readAt?.milliseconds)
         writer.field("traceparent", trace?.text)
         writer.object("history", history, wrapped: false) { $0.write(by: &$1) }
     }

@@ -101,8 +101,16 @@ struct BookedEvent: Equatable {
     var value: [UInt8]
     var offset: Int64
     var receivedAt: Timestamp
+    /// When it was read, where that was more than ``lateMin`` after it was received.
+    ///
+    /// The worker stood still then, and the token may lie unread in another topic.
+    var readAt: Timestamp?
     var trace: TraceParent?
     var history: ReplayHistory?
 
+    static let lateMin = Milliseconds.hours(1)
+
     var isOurs: Bool { value.isEmpty }
+    /// Since when it waits for a token.
+    var waitsSince: Timestamp { readAt ?? receivedAt }
 }

@@ -311,6 +311,10 @@ extension PurchasesStage {
         }
         parent.touchedAt = now
         book.put(parent, at: parentPlace)
+        // What comes without a token of its own may go under the parent's.
+        if let token = parent.live?.token {
+            try touch(place.at(place.key.token(token)), &book, now: now)
+        }
     }
 
     private func parentPlace(of item: BookedItem, _ place: BookPlace) -> BookPlace? {

@@ -44,6 +44,9 @@ extension PurchasesStage {
                 return try reopen(item, place, &book, into: &plan)
             }
             guard until <= now else { return }
+            if try mayBeOwed(item.parent, place, book) {
+                return try reopen(item, place, isOver: true, &book, into: &plan)
+            }
             book.drop(0, of: &item, at: place)
             item.wait(for: .idle, now: now)
             return book.put(item, at: place)
@@ -145,9 +148,12 @@ extension PurchasesStage {
     }
 
     /// A token came, or what it refers to is reported: decides whether it is owed after all.
+    ///
+    /// `isOver`: its own time is over, and what it refers to may be owed; it waits with that then.
     func reopen(
         _ item: BookedItem,
         _ place: BookPlace,
+        isOver: Bool = false,
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
@@ -168,13 +174,28 @@ extension PurchasesStage {
         case .refuse: decision = .wait(.now)
         // As before: nothing is owed as far as is known.
         case .wait(.reference(let other, _)) where other.kind == .item:
-            return try refer(item, to: other.name, place, &book, now: plan.now)
+            guard isOver else {
+                return try refer(item, to: other.name, place, &book, now: plan.now)
+            }
         case .notOwed: return try refer(item, to: reopened.parent, place, &book, now: plan.now)
         case .wait, .repeated: return
         }
         reopened.reopensUntil = nil
         metrics.count(.reopened, "token", of: place.key.lane)
         try enact(correctable(decision, reopened), reopened, place, event, &book, into: &plan)
+    }
+
+    /// Whether what an item refers to was found to be owed after all: it is on its way to Apple, is there,
+    /// or was refused, after which nothing is known of it.
+    private func mayBeOwed(
+        _ parent: String?,
+        _ place: BookPlace,
+        _ book: Book
+    ) throws(StoreFault) -> Bool {
+        guard let parent else {
+            return false
+        }
+        return try book.item(place.at(place.key.sibling(parent)))?.standing != .notOwed
     }
 
     /// What is not owed waits for another item to reopen it, where it refers to that one now.
@@ -240,7 +261,7 @@ extension PurchasesStage {
             kind: kind,
             excluded: item.excluded
         )
-        var until = event.receivedAt + policy.tokenWait
+        var until = event.waitsSince + policy.tokenWait
         if case .token(let reopened) = item.wait {
             until = max(until, reopened)
         }

@@ -183,10 +183,15 @@ extension PurchasesStage {
                 Lane(appAppleID: app, environment: event.environment)
             )
         )
+        let receivedAt = TokenReceived.receivedAt(
+            stated: event.receivedAt,
+            recordTime: recordTime
+        )
         let booked = BookedEvent(
             value: Array(batch.arena[record.value.indices]),
             offset: record.offset,
-            receivedAt: TokenReceived.receivedAt(stated: event.receivedAt, recordTime: recordTime),
+            receivedAt: receivedAt,
+            readAt: now - receivedAt > BookedEvent.lateMin ? now : nil,
             trace: TraceHeader.trace(of: record, in: batch),
             history: ReplayHistory(of: record, in: batch)
         )

@@ -200,6 +200,63 @@ import TokenWire
         #expect(bench.appleStore.accepted.count == 3)
     }
 
+    /// The account begins with number 1 again, under which Apple has other reports.
+    @Test func `are found under numbers that the account does not know of any more`() throws {
+        let before = ReportBench()
+        before.launch()
+        sell(before, 1, Self.items("z"))
+        sell(before, 1, Self.items("a", "b"))
+        try before.pass(.minutes(1))
+        let held = before.appleStore.held
+        #expect(held.count == 2)
+        let bench = ReportBench()
+        for (identifier, report) in held {
+            #expect(bench.appleStore.accept(report, as: identifier))
+        }
+        bench.launch()
+        bench.script = { call in
+            call.isSend && held[call.requestIdentifier] == nil
+                ? self.known(call.requestIdentifier == self.identifier(bench, 3) ? "b" : "a")
+                : .answered
+        }
+        for items in [Self.items("a", "b"), Self.items("a"), Self.items("b"), Self.items("a")] {
+            sell(bench, 1, items)
+            try bench.pass(.minutes(1))
+        }
+        let answers = try bench.answers().map(\.answer)
+        #expect(
+            answers.prefix(2).allSatisfy { $0.reason == "report.identifier_conflict" }
+        )
+        #expect(answers.suffix(2).map(\.verifiedLineItemIDs) == [["b"], ["a"]])
+        #expect(
+            answers.suffix(2).map(\.verifiedRequestIdentifiers)
+                == [[identifier(bench, 2)], [identifier(bench, 2)]]
+        )
+    }
+
+    private func identifier(_ bench: ReportBench, _ number: Int) -> String {
+        ReportPolicy.identifier(bench.id(1), number)
+    }
+
+    /// Somebody has told of it by hand; Apple says so, and not by which report.
+    @Test func `that are retracted already are told by what retracted them`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        let retraction = #"[{"lineItemId":"a","erroneouslySubmitted":true}]"#
+        bench.request(bench.id(1), .lineItem, lineItems: retraction)
+        try bench.pass(.minutes(1))
+        bench.script = { call in
+            call.isSend
+                ? .refused([
+                    AppleError(code: 30, fieldName: "erroneouslySubmitted", lineItemID: "a")
+                ]) : .answered
+        }
+        sell(bench, 1, retraction)
+        try bench.pass(.minutes(1))
+        let answer = try #require(try bench.answers().last?.answer)
+        #expect(answer.verifiedRequestIdentifiers == [identifier(bench, 1)])
+    }
+
     @Test func `tell which line items Apple has as they were sent, and which otherwise`() throws {
         let bench = ReportBench()
         bench.launch()
