@@ -8,6 +8,61 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Steps into a value in DER that must have a tag, or over it; NULL where it has not. */
+static const uint8_t *
+step(const uint8_t *position, const uint8_t *end, int wanted, int is_into)
+{
+	const uint8_t *content = position;
+	int class, tag, form;
+	long count;
+
+	if (position == NULL || position >= end)
+		return (NULL);
+	form = ASN1_get_object(&content, &count, &tag, &class, end - position);
+	/* An error, or of a length that is not told. */
+	if ((form & 0x81) != 0 || class != V_ASN1_UNIVERSAL || tag != wanted) {
+		ERR_clear_error();
+		return (NULL);
+	}
+	return (is_into ? content : content + count);
+}
+
+/*
+ * Whether a certificate's key is of RSA, or on a curve that it names.
+ *
+ * OpenSSL 3 decodes the key with the certificate, before anybody has looked at a signature.  A curve that is
+ * spelt out may have a prime for which one square root takes a tenth of a second.
+ */
+static int
+has_cheap_key(const uint8_t *der, size_t count)
+{
+	static const uint8_t ec[] = {0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01};
+	static const uint8_t rsa[] = {0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01,
+	    0x01};
+	const uint8_t *end = der + count, *position, *parameters;
+	int index;
+
+	position = step(der, end, V_ASN1_SEQUENCE, 1);
+	position = step(position, end, V_ASN1_SEQUENCE, 1);
+	/* The version, which has a tag of its own. */
+	if (position != NULL && position + 5 <= end && position[0] == 0xa0 && position[1] == 3)
+		position += 5;
+	position = step(position, end, V_ASN1_INTEGER, 0);
+	/* Algorithm, issuer, validity, subject. */
+	for (index = 0; index < 4; index++)
+		position = step(position, end, V_ASN1_SEQUENCE, 0);
+	position = step(position, end, V_ASN1_SEQUENCE, 1);
+	position = step(position, end, V_ASN1_SEQUENCE, 1);
+	parameters = step(position, end, V_ASN1_OBJECT, 0);
+	if (parameters == NULL)
+		return (0);
+	if (parameters - position == sizeof(rsa) && memcmp(position, rsa, sizeof(rsa)) == 0)
+		return (1);
+	return (parameters - position == sizeof(ec) && memcmp(position, ec, sizeof(ec)) == 0 &&
+	    step(parameters, end, V_ASN1_OBJECT, 0) != NULL);
+}
 
 int
 ccrypto_certificate_read(const uint8_t *der, size_t count, ccrypto_certificate **certificate)
@@ -16,7 +71,7 @@ ccrypto_certificate_read(const uint8_t *der, size_t count, ccrypto_certificate *
 	X509 *x509;
 
 	ERR_clear_error();
-	if (count > INT_MAX)
+	if (count > INT_MAX || !has_cheap_key(der, count))
 		return (CCRYPTO_ERROR_FORM);
 	x509 = d2i_X509(NULL, &position, (long)count);
 	ERR_clear_error();

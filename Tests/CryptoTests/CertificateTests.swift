@@ -1,4 +1,5 @@
 import Crypto
+import Foundation
 import Testing
 
 @Suite struct `A certificate` {
@@ -37,6 +38,38 @@ import Testing
         let large = der + [UInt8](repeating: 0, count: Certificate.byteCountMax)
         #expect(throws: CryptoFault.malformed) { try Certificate(der: large) }
     }
+
+    /// The curve of P-256, and one over 3 * 2^534 + 1, for which OpenSSL works a tenth of a second when it
+    /// reads the certificate.
+    @Test(arguments: [spelledP256, expensive])
+    func `is refused where it spells its curve out`(base64: String) throws {
+        let der = try #require(Data(base64Encoded: base64))
+        #expect(throws: CryptoFault.malformed) { try Certificate(der: Array(der)) }
+    }
+
+    private static let spelledP256 =
+        "MIICYzCCAgmgAwIBAgIUcdSaihC+/JeH0IgZTlY/fHtAvjMwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwB"
+        + "eDAgFw0yNjExMjcxNjQwMTRaGA8yMTI2MTEwMzE2NDAxNFowDDEKMAgGA1UEAwwBeDCCAUswggEDBgcq"
+        + "hkjOPQIBMIH3AgEBMCwGByqGSM49AQECIQD/////AAAAAQAAAAAAAAAAAAAAAP///////////////zBb"
+        + "BCD/////AAAAAQAAAAAAAAAAAAAAAP///////////////AQgWsY12Ko6k+ez671VdpiGvGUdBrDMU7D2"
+        + "O848PifSYEsDFQDEnTYIhucEk2pmeOETnSa3gZ9+kARBBGsX0fLhLEJH+Lzm5WOkQPJ3A32BLeszoPSh"
+        + "OUXYmMKWT+NC4v4af5uO5+tKfA+eFivOM1drMV7Oy7ZAaDe/UfUCIQD/////AAAAAP//////////vOb6"
+        + "racXnoTzucrC/GMlUQIBAQNCAARESWvGwMbVU5m1KS8mssRCmZ2OTA2+VeSVQcy58E5G1SD7QyX0fgQC"
+        + "SOAaTeceukEtceqeQ7Xvxc+w0r1BHJaxo1MwUTAdBgNVHQ4EFgQUF2bgKDDgNcNGnlc7Y0B8vzqONyQw"
+        + "HwYDVR0jBBgwFoAUF2bgKDDgNcNGnlc7Y0B8vzqONyQwDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQD"
+        + "AgNIADBFAiEAqtcEpPztgjBAiBxn0a24fakNq03IbaJn8Wj9W2j12o4CIE+vwiNOklWFJu+Uqhsyg0lb"
+        + "FJehzUYmiXRI15h6DRgY"
+    private static let expensive =
+        "MIICNzCCAhygAwIBAgIBATAKBggqhkjOPQQDAjAMMQowCAYDVQQDDAF4MB4XDTI1MDEwMTAwMDAwMFoX"
+        + "DTM1MDEwMTAwMDAwMFowDDEKMAgGA1UEAwwBeDCCAcgwggF9BgcqhkjOPQIBMIIBcAIBATBPBgcqhkjO"
+        + "PQEBAkQAwAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        + "AAAAAAAAAAAAAAAAATCBigRDAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        + "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQRDAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        + "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABwREAmwP1PgTDEI3cw7fr71n+WGWmc/hmIrZ"
+        + "8GwUSgJbQT+KmgIepkin3QaDnrkFtubjB9S+3FFDEZPmw/M5GiuPH/H9QqICRAC/////////////////"
+        + "//////////////////////////////////////4AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAADAgEBA0UA"
+        + "Aki+q02pjx0wmf31q5klSukB41zUfTgNgfnB9mwPNFn3mxeu77qR/IA0aLa2EKn3+ScPTrizM6jlRG3U"
+        + "VSuC9r4+3AowCgYIKoZIzj0EAwIDCQAwBgIBAQIBAQ=="
 
     @Test func `is refused, alone or in its chain, whatever byte of it changes`() throws {
         let der = authority.leaf.certificate.der
