@@ -1,5 +1,6 @@
 internal import Kafka
 internal import StageRuntime
+internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
 
@@ -30,16 +31,13 @@ enum LastNotice {
         let read = zip(starts, committed).map { start, committed in
             (start: start, committed: committed ?? 0)
         }
-        guard read.contains(where: { $0.committed > 0 }) else {
-            return .unknown
+        if let before = before(starts: starts, committed: committed) {
+            return before
         }
         var places: [TopicPartition: LogBrowser.Start] = [:]
         for (number, partition) in read.enumerated() where partition.committed > partition.start {
             places[TopicPartition(topic: topic, partition: Int32(number))] =
                 .offset(max(partition.start, partition.committed - recordCountMax))
-        }
-        guard !places.isEmpty else {
-            return .removed
         }
         let browser = try LogBrowser(settings: configuration.kafka, topics: [topic])
         defer { browser.close() }
@@ -61,7 +59,20 @@ enum LastNotice {
                 break
             }
         }
-        return newest.map { .last($0) } ?? .unknown
+        // A clock that was ahead must hide no gap until then.
+        let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
+        return newest.map { .last(min($0, now)) } ?? .unknown
+    }
+
+    /// What is known without a look at a record; nil where the last one that was read is there.
+    ///
+    /// Kafka forgets the offsets of a group that is away for `offsets.retention.minutes`, seven days unless set
+    /// otherwise; where the topic has lost records, then, what was read is older than it keeps.
+    static func before(starts: [Int64], committed: [Int64?]) -> GapWatch.Before? {
+        guard committed.contains(where: { $0 ?? 0 > 0 }) else {
+            return starts.contains { $0 > 0 } ? .removed : .unknown
+        }
+        return zip(starts, committed).contains { $1 ?? 0 > $0 } ? nil : .removed
     }
 
     /// When ingest took it in; Kafka's own time for what cannot be read.

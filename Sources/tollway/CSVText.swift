@@ -12,9 +12,15 @@ enum CSVText {
         guard plain.utf8.contains(where: { mustQuote.contains($0) }) else {
             return plain
         }
-        return "\""
-            + plain.split(separator: "\"", omittingEmptySubsequences: false)
-            .joined(separator: "\"\"") + "\""
+        // Byte by byte: with a mark behind it that combines, a quote is no Character of its own.
+        var quoted = [UInt8(ascii: "\"")]
+        for byte in plain.utf8 {
+            quoted.append(byte)
+            if byte == UInt8(ascii: "\"") {
+                quoted.append(byte)
+            }
+        }
+        return String(decoding: quoted + [UInt8(ascii: "\"")], as: UTF8.self)
     }
 
     /// One line with its end; the cells are quoted already, or need no quotes.

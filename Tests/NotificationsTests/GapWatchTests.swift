@@ -28,6 +28,22 @@ import TokenDomain
         #expect(watch.heard(at: start + .days(10)) == nil)
     }
 
+    /// Where the partitions begin, and what the group has committed: Kafka forgets that in seven days.
+    @Test(
+        arguments: [
+            ([0, 0], [nil, nil], .unknown), ([0, 0], [0, nil], .unknown),
+            ([5, 0], [nil, nil], .removed), ([5, 0], [5, nil], .removed),
+            ([5, 0], [7, nil], nil), ([0, 0], [3, nil], nil),
+        ] as [([Int64], [Int64?], GapWatch.Before?)]
+    )
+    func `may lie before what is left of what was read`(
+        starts: [Int64],
+        committed: [Int64?],
+        before: GapWatch.Before?
+    ) {
+        #expect(LastNotice.before(starts: starts, committed: committed) == before)
+    }
+
     /// Hours after the last that came in: of the gap's end, of what others read and the log still
     /// has, and the gap that is left.
     @Test(

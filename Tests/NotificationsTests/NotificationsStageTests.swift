@@ -95,16 +95,30 @@ struct NotificationDraft: Sendable {
         ) { files }
         let start = Timestamp(milliseconds: 1_700_000_000_000)
         let test = payloads.sign(#"{"notificationType":"TEST","signedDate":1700000000000}"#)
-        // Neither shows that the door stood open to Apple: a forgery, and a buyer's transaction.
+        // None of them shows that the door stood open to Apple: a forgery, a buyer's transaction, and what
+        // Apple has sent to somebody else.
+        var draft = NotificationDraft()
+        draft.app = #""appAppleId":99,"#
+        draft.bundle = #""bundleId":"com.stranger""#
+        let foreign = payloads.sign(draft.payload)
         let sale = payloads.sign(#"{"transactionId":"1","signedDate":1700000000000}"#)
-        let heard = [(0, test), (1, test), (100, "a.b.c"), (101, sale), (200, test), (201, test)]
+        let heard =
+            [(0, test), (1, test), (100, "a.b.c"), (101, sale)]
+            + [(150, foreign), (200, test), (201, test), (1_000_000, test)]
         let values = heard.map { hours, signed in
             let time = (start + .hours(Int64(hours))).milliseconds
             return #"{"signedPayload":"\#(signed)","receivedAt":\#(time)}"#
         }
         judge(values, by: stage)
-        #expect(asked == [GapWatch.Gap(from: start + .hours(1), to: start + .hours(200))])
-        let line = "tollway_notification_gaps_total \(isInLog ? 1 : 0)\n"
+        // A clock that is ahead hides no gap until then.
+        let now = Timestamp(milliseconds: 1_800_000_000_000)
+        #expect(
+            asked == [
+                GapWatch.Gap(from: start + .hours(1), to: start + .hours(200)),
+                GapWatch.Gap(from: start + .hours(201), to: now),
+            ]
+        )
+        let line = "tollway_notification_gaps_total \(isInLog ? 2 : 0)\n"
         let text = String(decoding: metrics.render(), as: UTF8.self)
         #expect(text.contains(line), "\(text)")
     }

@@ -31,6 +31,14 @@ import TokenWire
         }
     }
 
+    @Test(arguments: [
+        ("a-1_.z", "a-1_.z"), ("", "''"), ("a b", "'a b'"), ("a'b", #"'a'\''b'"#),
+        ("a'\u{301};b", "'a'\\''\u{301};b'"),
+    ])
+    func `names it as a word of the shell`(text: String, word: String) {
+        #expect(Array(ShellWord.of(text).utf8) == Array(word.utf8))
+    }
+
     @Test func `reads everything where an id leaves no pattern`() {
         let isIn = TokenNeedles(id: TokenID("a")).isIn([1, 2, 3].span)
         #expect(isIn)

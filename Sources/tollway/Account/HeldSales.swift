@@ -10,20 +10,26 @@ internal import TokenWire
 /// after it was settled as not owed, too, for a token may still come; restatements and retractions
 /// lie under the item's key and a number. Earlier versions kept the buy or refund so, as number 0.
 struct HeldSales {
-    /// Offsets in `purchases.received` of the partition.
-    private(set) var offsets: Set<Int64> = []
+    /// Where in the partition of `purchases.received` each came in, and when it was received: a topic that
+    /// was made anew has other records at the places of those before.
+    private(set) var places: Set<Place> = []
     /// Items whose buy or refund waits, wherever it came in: its record may be gone already.
     private var waiting: Set<UInt64> = []
+
+    struct Place: Hashable {
+        var offset: Int64
+        var receivedAt: Timestamp
+    }
 
     private struct Event {
         var item: UInt64
         var number: Int64
-        var offset: Int64
+        var place: Place
     }
 
     private struct Item {
         /// Of its buy or refund; nil where that has a record of its own, or never came in.
-        var offset: Int64?
+        var place: Place?
     }
 
     private static let eventKind = UInt8(ascii: "e")
@@ -68,7 +74,7 @@ struct HeldSales {
         case Self.eventKind:
             let numberStart = key.count - Self.numberByteCount
             let digest = TextDigest.of(key)
-            guard let value, let offset = Self.event(value) else {
+            guard let value, let place = Self.event(value) else {
                 events[digest] = nil
                 return
             }
@@ -80,7 +86,7 @@ struct HeldSales {
                 item: TextDigest.of(key.extracting(1..<numberStart)),
                 // Written so that negative numbers come first.
                 number: Int64(bitPattern: number ^ (1 << 63)),
-                offset: offset
+                place: place
             )
         default:
             return
@@ -88,13 +94,18 @@ struct HeldSales {
     }
 
     mutating func finish() {
-        offsets = Set(pending.values.compactMap(\.offset))
+        places = Set(pending.values.compactMap(\.place))
         waiting = Set(pending.keys)
         for event in events.values where event.number > 0 || pending.keys.contains(event.item) {
-            offsets.insert(event.offset)
+            places.insert(event.place)
         }
         events = [:]
         pending = [:]
+    }
+
+    /// Whether the record at an offset is one of them.
+    func holds(_ offset: Int64, receivedAt: Timestamp) -> Bool {
+        places.contains(Place(offset: offset, receivedAt: receivedAt))
     }
 
     /// Whether a buy or a refund of this name waits, so that the same again is a repeat.
@@ -110,7 +121,7 @@ struct HeldSales {
             try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
                 switch key {
                 case "standing": try scanner.fill(&standing)
-                case "event": item.offset = try Self.offset(&scanner)
+                case "event": item.place = try Self.place(&scanner)
                 default: try scanner.skip()
                 }
             }
@@ -122,10 +133,10 @@ struct HeldSales {
     }
 
     /// Of an event's own record.
-    private static func event(_ value: Span<UInt8>) -> Int64? {
+    private static func event(_ value: Span<UInt8>) -> Place? {
         do throws(WireFault) {
             return try JSONScanner.scan(value) { (scanner) throws(WireFault) in
-                try offset(&scanner)
+                try place(&scanner)
             }
         } catch {
             return nil
@@ -133,19 +144,24 @@ struct HeldSales {
     }
 
     /// Nil for an event that the worker made itself: no record came for it.
-    private static func offset(_ scanner: inout JSONScanner) throws(WireFault) -> Int64? {
+    private static func place(_ scanner: inout JSONScanner) throws(WireFault) -> Place? {
         var offset: Int64?
+        var receivedAt: Timestamp?
         var hasValue = false
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
             switch key {
             case "offset": try scanner.fill(&offset)
+            case "receivedAt": try scanner.fill(&receivedAt)
             case "value":
                 hasValue = true
                 try scanner.skip()
             default: try scanner.skip()
             }
         }
-        return hasValue ? offset : nil
+        guard hasValue, let offset, let receivedAt else {
+            return nil
+        }
+        return Place(offset: offset, receivedAt: receivedAt)
     }
 }

@@ -164,16 +164,22 @@ struct MonthCount {
             )
         }
         do throws(WireFault) {
-            let items = try LedgerLineItem.list(text).filter { item in
+            let all = try LedgerLineItem.list(text)
+            let items = all.filter { item in
                 item.creationDate.map { CalendarMonth(of: $0) == month } ?? false
             }
             // How late the report was is how late its oldest sale was, which may be another month's.
             // A sale that is restated was reported before.
             let isSaleLate = isAfterDeadline && items.contains { !$0.isRestatement }
+            let oldest = all.filter { !$0.isRestatement }.compactMap(\.creationDate).min()
+            let isOthers = oldest.map { oldest in
+                CalendarMonth(of: oldest) != month
+                    && outcome.details.deadline == ReportPolicy.deadline(ofSale: oldest)
+            }
             return Belonging(
                 isFor: isFor,
                 hasSales: !items.isEmpty,
-                isLate: isFor ? isLate : isSaleLate
+                isLate: isFor && isOthers != true ? isLate : isSaleLate
             )
         } catch {
             return Belonging(isFor: isFor, hasSales: false, isLate: isLate)

@@ -230,12 +230,15 @@ struct SalesCount {
                 stated: event?.receivedAt,
                 recordTime: recordTime
             )
-            // A sale that was refused is no sale: the same again is not a repeat.
-            let isFirst =
-                isDeadLetter || event.map { seen.insert(Self.content($0)).inserted } ?? true
+            let content = event.map(Self.content)
             guard book.window.contains(receivedAt) else {
+                if let content, !isDeadLetter {
+                    seen.insert(content)
+                }
                 return
             }
+            // A sale that was refused is no sale: the same again is not a repeat.
+            let isSeen = content.map(seen.contains) ?? false
             let app = event.map(book.app) ?? 0
             var line = book.lines[app, default: SalesLine()]
             line.received += 1
@@ -246,8 +249,9 @@ struct SalesCount {
                 if let event, event.kind == .restate {
                     Self.takeNotOwed(event, of: apps(app), receivedAt, from: &left)
                 }
-            } else if held.offsets.contains(record.offset) {
+            } else if held.holds(record.offset, receivedAt: receivedAt) {
                 line.held += 1
+                content.map { _ = seen.insert($0) }
                 // It was not owed, and is again.
                 if let event {
                     _ = Self.take(event, of: apps(app), receivedAt, from: &left, &lent)
@@ -255,11 +259,13 @@ struct SalesCount {
             } else if let event,
                 let isReported = Self.take(event, of: apps(app), receivedAt, from: &left, &lent)
             {
+                content.map { _ = seen.insert($0) }
                 line.reported += isReported ? 1 : 0
                 line.notOwed += isReported ? 0 : 1
             } else if book.positions.isUnread(.purchasesReceived, record) {
+                content.map { _ = seen.insert($0) }
                 line.onTheWay += 1
-            } else if !isFirst
+            } else if isSeen
                 || event.map({ $0.kind.isChange || Self.isWaiting($0, of: apps(app), held) })
                     == true
             {
@@ -324,11 +330,11 @@ struct SalesCount {
             return nil
         }
         let own = take(event.kind)
-        guard event.kind == .restate, own == false else {
+        guard event.kind == .restate, own != true else {
             return own
         }
         // What was not owed and taken back is held again from its restatement on, and is told with
-        // the time of that.
+        // the time of that; or of the one that it was folded into, of which nothing else is told.
         return take(.buy) ?? take(.refund) ?? own
     }
 

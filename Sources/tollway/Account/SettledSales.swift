@@ -27,6 +27,8 @@ struct SettledSales {
     }
 
     private var firstTimes: [UInt64: Timestamp] = [:]
+    /// From when to when those were worked on that were refused.
+    private var refused: [UInt64: [ClosedRange<Timestamp>]] = [:]
 
     /// Reads the whole ledger, where there is something to look for.
     init(of sales: [Sale], _ configuration: Configuration) throws(CommandFailure) {
@@ -55,9 +57,15 @@ struct SettledSales {
         self = found
     }
 
-    /// Whether the same was received before it, and is settled.
+    /// Whether the same was received before it, and is settled; where that was refused, whether the
+    /// worker still had it when this one came: read after that, it were a new sale.
     func isRepeat(_ sale: Sale) -> Bool {
-        firstTimes[sale.digest].map { $0 < sale.receivedAt } ?? false
+        if let firstTime = firstTimes[sale.digest], firstTime < sale.receivedAt {
+            return true
+        }
+        return refused[sale.digest]?.contains { span in
+            span.lowerBound < sale.receivedAt && sale.receivedAt < span.upperBound
+        } ?? false
     }
 
     private mutating func take(
@@ -80,6 +88,9 @@ struct SettledSales {
                 continue
             }
             let firstTime = firstTimes[digest]
+            if outcome.outcome == .rejected, outcome.receivedAt < outcome.settledAt {
+                refused[digest, default: []].append(outcome.receivedAt...outcome.settledAt)
+            }
             if outcome.outcome != .rejected {
                 firstTimes[digest] = min(firstTime ?? outcome.receivedAt, outcome.receivedAt)
             } else if firstTime == outcome.receivedAt {

@@ -86,7 +86,13 @@ enum ShellWord {
             default: false
             }
         }
-        return isPlain && !text.isEmpty
-            ? text : "'" + text.replacing("'", with: #"'\''"#) + "'"
+        guard !isPlain || text.isEmpty else {
+            return text
+        }
+        // Byte by byte: with a mark behind it that combines, a quote is no Character of its own.
+        let quoted = text.utf8.flatMap { byte in
+            byte == UInt8(ascii: "'") ? Array(#"'\''"#.utf8) : [byte]
+        }
+        return "'" + String(decoding: quoted, as: UTF8.self) + "'"
     }
 }

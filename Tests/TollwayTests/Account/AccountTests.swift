@@ -71,17 +71,18 @@ import TokenWire
         held.take(Self.key("i", "order").span, Array("{\"standing\":\"\(standing)\"}".utf8).span)
         for event in events {
             let value =
-                (event.came ? #"{"value":"{}","# : "{") + "\"offset\":\(10 + Int(event.number))}"
+                (event.came ? #"{"value":"{}","# : "{")
+                + #""offset":\#(10 + Int(event.number)),"receivedAt":1}"#
             held.take(Self.key("e", "order", event.number).span, Array(value.utf8).span)
         }
         var removed = held
         held.finish()
-        #expect(held.offsets == offsets)
+        #expect(Set(held.places.map(\.offset)) == offsets)
         for event in events {
             removed.take(Self.key("e", "order", event.number).span, nil)
         }
         removed.finish()
-        #expect(removed.offsets.isEmpty)
+        #expect(removed.places.isEmpty)
     }
 
     @Test(
@@ -121,12 +122,12 @@ import TokenWire
         }
         var removed = held
         held.finish()
-        #expect(held.offsets == offsets)
+        #expect(Set(held.places.map(\.offset)) == offsets)
         for record in records {
             removed.take(record.key.span, nil)
         }
         removed.finish()
-        #expect(removed.offsets.isEmpty)
+        #expect(removed.places.isEmpty)
     }
 
     @Test func `knows a token as dedupe knows it`() throws {
@@ -206,7 +207,11 @@ private struct AccountWorld {
     }
 
     /// Buys of one customer, so all in one partition.
-    func sales(_ ids: [String], bundleID: String? = nil) throws {
+    func sales(
+        _ ids: [String],
+        bundleID: String? = nil,
+        receivedAt: Timestamp? = nil
+    ) throws {
         try write(
             .purchasesReceived,
             ids.map { id in
@@ -215,16 +220,27 @@ private struct AccountWorld {
                 event.appAppleID = bundleID == nil ? 1 : nil
                 event.bundleID = bundleID
                 event.creationDate = now
-                event.receivedAt = now
+                event.receivedAt = receivedAt ?? now
                 return (Array("whose".utf8), event.write)
             }
         )
     }
 
+    func restate(_ id: String, receivedAt: Timestamp) throws {
+        var event = PurchaseEvent(lineItemID: id)
+        event.kind = .restate
+        event.externalPurchaseID = TokenID("whose")
+        event.appAppleID = 1
+        event.taxCountry = AlphaCode("DEU")
+        event.receivedAt = receivedAt
+        try write(.purchasesReceived, [(Array("whose".utf8), event.write)])
+    }
+
     func told(
         _ outcomes: [(id: String, outcome: PurchaseOutcome.Outcome)],
         type: PurchaseEvent.Kind = .buy,
-        receivedAt: Timestamp? = nil
+        receivedAt: Timestamp? = nil,
+        settledAt: Timestamp? = nil
     ) throws {
         try write(
             .purchasesOutcomes,
@@ -240,7 +256,7 @@ private struct AccountWorld {
                     errors: [],
                     item: nil,
                     receivedAt: receivedAt ?? now,
-                    settledAt: now,
+                    settledAt: settledAt ?? now,
                     lane: Lane(appAppleID: 1, environment: .production)
                 )
                 return (Array("whose".utf8), value.write)
@@ -249,14 +265,18 @@ private struct AccountWorld {
     }
 
     /// The worker's state of the sale at an offset of the customer's partition, which waits.
-    func waiting(offset: Int) throws {
+    func waiting(offset: Int, receivedAt: Timestamp? = nil) throws {
         let name = Topic.purchasesState.name(prefix: world.prefix)
         let producer = try KafkaProducer(settings: world.settings, targets: [name])
         defer { producer.close(deadlineMilliseconds: 1_000) }
         var outputs = OutputBatch()
         let rows: [(key: String, value: String)] = [
             ("i..waiting", #"{"standing":"pending"}"#),
-            ("e..waiting\0\0\0\0\0\0\0\0", "{\"value\":\"{}\",\"offset\":\(offset)}"),
+            (
+                "e..waiting\0\0\0\0\0\0\0\0",
+                #"{"value":"{}","offset":\#(offset),"#
+                    + #""receivedAt":\#((receivedAt ?? now).milliseconds)}"#
+            ),
         ]
         for row in rows {
             var key = Array(row.key.utf8)
@@ -465,6 +485,11 @@ struct `tollway account` {
         #expect(names.map { line[$0] as? Int } == [5, 1, 2, 1, 0, 1, 0], "\(good.output)")
         #expect(line["closes"] as? Bool == true)
 
+        // The topic was made anew: what the state has of that offset came in before.
+        try world.waiting(offset: 2, receivedAt: world.now + .days(-1))
+        #expect(try lines(account(world))["sales 1"]?["closes"] as? Bool == false)
+        try world.waiting(offset: 2)
+
         // One came in and is nowhere; another is in the ledger and never came in.
         try world.sales(["lost"])
         try world.told([("unheard", .reported)])
@@ -504,23 +529,7 @@ struct `tollway account` {
         try world.sales(["sale"])
         try world.told([("sale", .notOwed)])
         let later = world.now + .seconds(1)
-        try world.write(
-            .purchasesReceived,
-            [
-                (
-                    Array("whose".utf8),
-                    {
-                        var event = PurchaseEvent(lineItemID: "sale")
-                        event.kind = .restate
-                        event.externalPurchaseID = TokenID("whose")
-                        event.appAppleID = 1
-                        event.taxCountry = AlphaCode("DEU")
-                        event.receivedAt = later
-                        event.write(to: &$0)
-                    }
-                )
-            ]
-        )
+        try world.restate("sale", receivedAt: later)
         try world.told([("sale", .notOwed)], type: .restate, receivedAt: later)
         try world.commitAll()
         let before = try account(world)
@@ -538,6 +547,41 @@ struct `tollway account` {
         #expect(run.exitCode == 0, "\(run.output)")
         let line = try #require(try lines(run)["sales 1"])
         #expect(["received", "notOwed", "deadLetters"].map { line[$0] as? Int } == [2, 1, 1])
+
+        // Its replay is told as the sale, with its time.
+        try world.restate("sale", receivedAt: later)
+        try world.told([("sale", .reported)], receivedAt: later)
+        try world.commitAll()
+        let replayed = try account(world)
+        #expect(replayed.exitCode == 0, "\(replayed.output)")
+        #expect(try lines(replayed)["sales 1"]?["reported"] as? Int == 1)
+    }
+
+    /// A client sends a batch again that had no answer, and Apple refuses a sale of it then.
+    @Test func `takes a sale for a repeat that came while its first was worked on`() throws {
+        let world = try AccountWorld()
+        try world.sales(["x"], receivedAt: world.now)
+        try world.sales(["x"], receivedAt: world.now + .seconds(1))
+        try world.told(
+            [("x", .rejected)],
+            receivedAt: world.now,
+            settledAt: world.now + .seconds(9)
+        )
+        try world.deadLetter(
+            of: Topic.purchasesReceived.name(prefix: world.world.prefix),
+            partition: TopicReader.partition(ofKey: Array("whose".utf8), partitionCount: 2),
+            offset: 0,
+            in: .purchases
+        )
+        try world.commitAll()
+        let run = try account(world)
+        #expect(run.exitCode == 0, "\(run.output)")
+        let line = try #require(try lines(run)["sales 1"])
+        #expect(["received", "repeats", "deadLetters"].map { line[$0] as? Int } == [2, 1, 1])
+        // One that came after the refusal is none.
+        try world.sales(["x"], receivedAt: world.now + .seconds(20))
+        try world.commitAll()
+        #expect(try account(world).exitCode == 1)
     }
 
     /// Who sends all sales of a month again sends repeats of what the topic has lost long ago.

@@ -175,5 +175,14 @@ import TokenDomain
             return belonging.isLate && belonging.hasSales
         }
         #expect(found.map(Int64.init) == months)
+        // As report writes it: for the month that it was told in, too.
+        outcome.reason = ReportReason.request.rawValue
+        let oldest = sales.filter { !$0.isRestatement }.map(\.at).min()
+        outcome.details.deadline = oldest.map { ReportPolicy.deadline(ofSale: $0) }
+        let asked = (-1...2).filter { number in
+            let belonging = MonthCount.belongs(outcome, to: Self.october.adding(Int64(number)))
+            return belonging.isLate && (belonging.isFor || belonging.hasSales)
+        }
+        #expect(asked.map(Int64.init) == months)
     }
 }

@@ -13,6 +13,8 @@ import TokenWire
         // What could steer a terminal; é begins with the byte of the last of them.
         ("\u{1b}[31mx\u{7f}\0", "\u{fffd}[31mx\u{fffd}\u{fffd}"), ("\u{9b}2J", "\u{fffd}2J"),
         ("\u{1b}=1", "\u{fffd}=1"), ("©\t", "\"©\t\""),
+        // A mark that combines makes one character of itself and the quote before it.
+        ("a\"\u{301},=1", "\"a\"\"\u{301},=1\""),
         // The separator may be another one where it is opened.
         ("x;=1+1;y", "x;'=1+1;y"), ("a\n=1", "\"a\n'=1\""), ("a\r\n@x", "\"a\r\n'@x\""),
         ("a\t+1", "\"a\t'+1\""), ("a; -1", "a; '-1"), ("a;\"=1\"", "\"a;\"\"'=1\"\"\""),
