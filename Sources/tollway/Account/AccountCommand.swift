@@ -30,8 +30,8 @@ enum AccountCommand {
             shows as the stage and the count; sales one by one, so that one of which neither the
             ledger, the worker's state nor a dead letter knows shows as lost. On its way may be no
             more than the group's lag. A dead letter that was sent back came in once more. A change
-            of a sale that asks for what is so already counts as a repeat. App 0 is what names no
-            app.
+            of a sale that asks for what is so already counts as a repeat, and so does one that was
+            lost: nothing tells the two apart. App 0 is what names no app.
             Kafka keeps token topics for 7 days: what came in before cannot be counted any more,
             and a sentence says since when it can, in JSON an object of "window". closes says that
             nothing that was counted contradicts, also where nothing could be. The table of a
