@@ -15,20 +15,16 @@ extension TokenAccount {
     /// The newest report before a number that may hold line items: one that was accepted with some,
     /// or one that is not remembered, since it is too old or the account was lost.
     private func earlierReport(than number: Int, but own: Int) -> Int? {
-        let remembered = accepted.filter { $0.status == .lineItem }.map(\.number)
-        if let newest = remembered.filter({ $0 < number && $0 != own }).max() {
-            return newest
-        }
-        let refused = Set(parked.map(\.number)).union([own])
-        if let oldest = remembered.min() {
-            guard accepted.count >= Self.acceptedCountMax else {
-                return nil
-            }
-            return (1..<max(min(number, oldest), 1)).last { !refused.contains($0) }
-        }
+        let itemReports = Set(accepted.filter { $0.status == .lineItem }.map(\.number))
+        let passed = Set(parked.map(\.number)).union(accepted.map(\.number))
         // An account that was lost begins with 1 again: what Apple has is no farther than its answers.
-        let first = max(own - Self.numberLookAheadMax, 1)
-        return (first..<max(number, first)).last { !refused.contains($0) }
+        let near = own - Self.numberLookAheadMax
+        let oldest = accepted.count >= Self.acceptedCountMax ? itemReports.min() ?? 0 : 0
+        return (1..<max(number, 1)).last { candidate in
+            itemReports.contains(candidate) && candidate != own
+                || candidate < own && !passed.contains(candidate)
+                    && (candidate >= near || candidate < oldest)
+        }
     }
 
     /// Begins to look for what Apple calls known; nil where nothing is to be found.

@@ -110,6 +110,12 @@ struct BookedEvent: Equatable {
 
     static let lateMin = Milliseconds.hours(1)
 
+    /// A worker's clock may be ahead: topics keep seven days, and what came in earlier has no token there.
+    static func readAt(_ now: Timestamp, receivedAt: Timestamp) -> Timestamp? {
+        now - receivedAt > lateMin
+            ? min(now, receivedAt + TokenReceived.receivedAtToleranceMax) : nil
+    }
+
     var isOurs: Bool { value.isEmpty }
     /// Since when it waits for a token.
     var waitsSince: Timestamp { readAt ?? receivedAt }

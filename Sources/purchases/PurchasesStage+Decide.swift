@@ -14,6 +14,10 @@ enum Decision {
 }
 
 extension PurchasesStage {
+    /// What a partition has at its assignment is read within this, at a thousand records a second some
+    /// 600,000.
+    private static let catchUpMax = Milliseconds.minutes(10)
+
     /// Decides about the event in turn of an item, if it is time to.
     ///
     /// What the due table said may be out of date: the record counts.
@@ -265,6 +269,7 @@ extension PurchasesStage {
         if case .token(let reopened) = item.wait {
             until = max(until, reopened)
         }
+        until = max(until, catchUpEnd(place.partition, now: now))
         let decision = try attribute(asked, place, until: until, &book, now: now)
         guard case .queue = decision, sale.kind == .buy,
             ReportingTerms.of(sale, rates: rates.rates) == nil
@@ -273,6 +278,15 @@ extension PurchasesStage {
         }
         // What is not owed needs no rate.
         return .wait(.rate)
+    }
+
+    /// Until when a partition that has just come is read up to where its topics end: tokens that came in
+    /// while nobody had it lie unread.
+    private func catchUpEnd(_ partition: Int32, now: Timestamp) -> Timestamp {
+        guard let assignedAt = sweeps[partition]?.assignedAt, assignedAt <= now else {
+            return now
+        }
+        return assignedAt + min(Self.catchUpMax, policy.tokenWait)
     }
 
     private func attribute(

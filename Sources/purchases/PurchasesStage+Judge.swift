@@ -191,7 +191,7 @@ extension PurchasesStage {
             value: Array(batch.arena[record.value.indices]),
             offset: record.offset,
             receivedAt: receivedAt,
-            readAt: now - receivedAt > BookedEvent.lateMin ? now : nil,
+            readAt: BookedEvent.readAt(now, receivedAt: receivedAt),
             trace: TraceHeader.trace(of: record, in: batch),
             history: ReplayHistory(of: record, in: batch)
         )

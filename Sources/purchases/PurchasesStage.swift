@@ -109,6 +109,7 @@ final class PurchasesStage: TickingStage {
         /// After so many commits once more: until then the store lacks what was decided by old rates.
         var ratesLooksLeft = 0
         var answers = AnswerLook()
+        let assignedAt: Timestamp
 
         static let everything = DueNote(
             hasWaking: true,
@@ -146,7 +147,7 @@ final class PurchasesStage: TickingStage {
         self.state = state
         self.partitions = partitions.sorted()
         for partition in partitions where sweeps[partition] == nil {
-            sweeps[partition] = Sweep()
+            sweeps[partition] = Sweep(assignedAt: now)
         }
         heldCount.restart()
         nextTick = now

@@ -29,6 +29,8 @@ struct SendLane {
     var clearedAt: Timestamp?
     /// When nothing could last be sent, for minutes; nil where that never was.
     var troubledAt: Timestamp?
+    /// Something of it failed, for no more than this is known, and may be tried again until then.
+    var failingUntil: Timestamp?
 
     init(limiter: RateLimiter) {
         self.limiter = limiter
@@ -88,6 +90,7 @@ struct SendLane {
         clearedAt = nil
         // What failed then is tried again as long after as it would have been.
         troubledAt = troubledAt.map { $0 + -setBack }
+        failingUntil = failingUntil.map { $0 + -setBack }
     }
 
     /// Whether it has something to send, as far as is known here.

@@ -18,19 +18,29 @@ extension Sender {
     /// Notes which lanes stand still now; once a second.
     func noteTrouble(now: Timestamp) {
         for queue in queues where queue.endpoint == .reports {
-            // Where a lane has little to send, it takes hours until enough has failed for an outage.
-            let isFailing = spells[queue]?.isFailing(now: now) == true
+            let isOutage = spells[queue]?.isOutage == true
             // A breaker with nothing to stop may stay stopped: then the duplicate is its probe.
             let isHalted = isStopped(queue) && hasSomething(queue)
-            if isFailing || isHalted || pause(of: queue.lane) != nil {
+            if isOutage || isHalted || pause(of: queue.lane) != nil {
                 lanes[queue]?.troubledAt = now
+            }
+            // Where a lane has little to send, it takes hours until enough has failed for an outage.
+            if spells[queue]?.isFailing(now: now) == true {
+                failing(queue, until: now + Self.troubleEcho)
             }
         }
     }
 
-    /// Apple has failed it before its partition came here, perhaps for as long as it was another's.
+    /// Apple has failed it before its partition came here, perhaps for as long as it was another's; it may
+    /// wait for as long as Apple has said.
     func foundRetry(_ queue: SendQueue, now: Timestamp) {
-        lanes[queue]?.troubledAt = now
+        failing(queue, until: now + ReportPolicy.retryWaitMax)
+    }
+
+    private func failing(_ queue: SendQueue, until end: Timestamp) {
+        if let sendLane = lanes[queue] {
+            lanes[queue]?.failingUntil = max(sendLane.failingUntil ?? end, end)
+        }
     }
 
     /// Where a duplicate's deadline is near, `isLate`, it does not wait for the end of a queue.
@@ -51,6 +61,10 @@ extension Sender {
         }
         let echo = isLate ? Self.lateTroubleEcho : Self.troubleEcho
         if let troubledAt = sendLane.troubledAt, now - troubledAt <= echo {
+            return false
+        }
+        // It may be one report that always fails: no reason to miss a deadline.
+        if !isLate, let failingUntil = sendLane.failingUntil, now <= failingUntil {
             return false
         }
         let primaryDueAt = dueAt + -policy.hold

@@ -75,6 +75,7 @@ extension `The schemas of Protocols` {
                     #"{\#(bought),"type":"sell"}"#, #"{\#(bought),"taxAmount":-1}"#,
                     #"{\#(bought),"subscriptionEvent":"RENEWAL"}"#,
                     #"{\#(bought),"referenceLineItemId":"b"}"#,
+                    #"{\#(bought),"exchangeRate":0.02}"#,
                     #"{\#(bought.replacing("\"DEU\"", with: "\"de\""))}"#,
                     #"{\#(bought.replacing("1760000000000", with: "1760000000"))}"#,
                     #"{\#(bought.replacing(",\"taxAmount\":1", with: ""))}"#,

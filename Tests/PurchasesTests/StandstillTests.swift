@@ -31,20 +31,27 @@ import TokenDomain
         }
     }
 
-    /// Both came in while the worker was away, and the sale is read first.
-    @Test func `a sale that names its token waits until that is read`() throws {
+    /// Its token came in while the worker was away; the sale was read before that, or is read first.
+    @Test(arguments: [false, true])
+    func `a sale that names its token waits until that is read`(isRead: Bool) throws {
         let bench = PurchasesBench()
         bench.launch()
         let anna = bench.customer(1)
         bench.token("old", nil, days: nil, customer: anna)
         try bench.settle()
-        bench.crash()
+        if !isRead {
+            bench.crash()
+        }
         bench.sale(
             bench.buy("a", anna) {
                 $0.externalPurchaseID = TokenID("new")
                 $0.creationDate = bench.clock.now
             }
         )
+        if isRead {
+            try bench.settle()
+            bench.crash()
+        }
         bench.clock.now = bench.clock.now + .hours(25)
         bench.launch()
         try bench.settle()
@@ -53,6 +60,13 @@ import TokenDomain
         try bench.settle()
         #expect(try bench.words() == ["a reported"])
         #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("new")])
+    }
+
+    /// Of a clock that is ahead no more than seven days are believed: no sale waits for as long as it was.
+    @Test(arguments: [(0, nil), (60, nil), (61, 61), (129_600, 10_080)] as [(Int64, Int64?)])
+    func `a sale waits since it was read`(minutes: Int64, since: Int64?) {
+        let read = BookedEvent.readAt(Self.zero + .minutes(minutes), receivedAt: Self.zero)
+        #expect(read == since.map { Self.zero + .minutes($0) })
     }
 
     @Test func `a renewal waits for its token as long as one that is read at once`() throws {

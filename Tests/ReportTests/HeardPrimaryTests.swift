@@ -123,7 +123,7 @@ import TokenDomain
     }
 
     enum Interruption: CaseIterable {
-        case restart, clockIsSetBack
+        case restart, restartInLongRetry, clockIsSetBack
     }
 
     /// The lane has two reports only: an outage's retries are few, and minutes apart.
@@ -140,7 +140,8 @@ import TokenDomain
         let forged = bench.id(1).text
         bench.script = { call in
             if isInTrouble.isOn {
-                return .status(500)
+                let isLong = interruption == .restartInLongRetry
+                return .status(503, retryAfter: isLong ? call.at + .hours(1) : nil)
             }
             return call.externalPurchaseID == forged ? Self.unknown : .answered
         }
@@ -149,9 +150,9 @@ import TokenDomain
         let receivedAt = bench.clock.now
         bringPair(bench)
         // The duplicate is due after an hour.
-        try bench.pass(.minutes(59))
+        try bench.pass(.minutes(interruption == .restartInLongRetry ? 45 : 59))
         switch interruption {
-        case .restart:
+        case .restart, .restartInLongRetry:
             bench.crash(number)
             bench.launch(number)
             try bench.pass(.minutes(3))
@@ -163,13 +164,37 @@ import TokenDomain
             try bench.pass(.seconds(50))
             bench.clock.now = bench.clock.now + .seconds(-2)
         }
-        for _ in 0..<200 where try bench.refusedTokens().isEmpty {
+        for _ in 0..<2_000 where try bench.refusedTokens().isEmpty {
             try bench.pass(.seconds(3))
             #expect(bench.appleStore.statuses[bench.id(2).text] == nil)
         }
         try promote(bench, receivedAt: receivedAt)
         try bench.pass(.hours(2))
         #expect(bench.appleStore.statuses[bench.id(2).text] == ["NO_LINE_ITEM"])
+    }
+
+    /// It fails for good, and other reports are few.
+    @Test func `does not miss its deadline for one report that always fails`() throws {
+        let bench = ReportBench()
+        bench.policy.hold = .minutes(30)
+        let poison = bench.id(9).text
+        bench.script = { $0.externalPurchaseID == poison ? .status(500) : .answered }
+        bench.launch()
+        bench.distinct(bench.id(9), expiration: ReportBench.start + .hours(-23))
+        bench.distinct(bench.id(1))
+        bench.distinct(
+            bench.id(2),
+            .duplicate(of: bench.id(1)),
+            expiration: ReportBench.start + .hours(6)
+        )
+        var isDone = false
+        for number in 100..<100 + 36 * 12 where !isDone {
+            bench.distinct(bench.id(number), expiration: ReportBench.start + .hours(-23))
+            try bench.pass(.minutes(5))
+            isDone = bench.appleStore.statuses[bench.id(2).text] == ["DUPLICATE_TOKEN"]
+        }
+        let deadline = ReportBench.start + .hours(6) + ReportPolicy.deadlineAfterExpiry
+        #expect(isDone && bench.clock.now <= deadline)
     }
 
     /// What is put off goes out within its deadline where the primary is genuine.

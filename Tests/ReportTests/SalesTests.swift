@@ -219,11 +219,19 @@ import TokenWire
                 ? self.known(call.requestIdentifier == self.identifier(bench, 3) ? "b" : "a")
                 : .answered
         }
-        for items in [Self.items("a", "b"), Self.items("a"), Self.items("b"), Self.items("a")] {
+        for items in [Self.items("a", "b"), Self.items("a"), Self.items("b")] {
             sell(bench, 1, items)
             try bench.pass(.minutes(1))
         }
-        let answers = try bench.answers().map(\.answer)
+        // It goes on selling, and remembers that.
+        bench.script = { _ in .answered }
+        sell(bench, 1, Self.items("c"))
+        try bench.pass(.minutes(1))
+        #expect(try bench.answers().last?.answer.outcome == .accepted)
+        bench.script = { $0.isSend ? self.known("a") : .answered }
+        sell(bench, 1, Self.items("a"))
+        try bench.pass(.minutes(1))
+        let answers = try bench.answers().map(\.answer).filter { $0.outcome == .rejected }
         #expect(
             answers.prefix(2).allSatisfy { $0.reason == "report.identifier_conflict" }
         )

@@ -2,6 +2,7 @@ internal import Kafka
 internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
+internal import TokenWire
 
 /// The span of time whose tokens are counted, by when they came in, and what cannot be known.
 struct AccountWindow {
@@ -42,7 +43,9 @@ struct AccountWindow {
         for topic in topics {
             let name = topic.name(prefix: configuration.topicPrefix)
             let kept = try completeFrom(name, now: now, configuration)
-            let made = try outcomes[topic].flatMap { (outcome) throws(CommandFailure) in
+            // Where records were removed, those of the outcomes may be there for longer.
+            let outcome = kept == nil ? outcomes[topic] : nil
+            let made = try outcome.flatMap { (outcome) throws(CommandFailure) in
                 try madeAnew(
                     firstTime(name, emptyAt: now, configuration),
                     outcomes: firstTime(
@@ -101,8 +104,18 @@ struct AccountWindow {
         let times =
             try places.isEmpty
             ? [:]
-            : TopicScan(configuration: configuration, topics: [topic]).firstTimes(at: places)
+            : TopicScan(configuration: configuration, topics: [topic])
+                .firstTimes(at: places, isCounted: isOutcome)
         return times.values.min().map { Timestamp(milliseconds: $0) }
+    }
+
+    /// decode writes what it has seen of a dead letter to `tokens.distinct`: that came of no other record.
+    private static func isOutcome(_ value: Span<UInt8>) -> Bool {
+        do throws(WireFault) {
+            return try TokenDistinct(reading: value).role != .seen
+        } catch {
+            return true
+        }
     }
 
     /// Where each partition begins and ends; none where the topic is not there.

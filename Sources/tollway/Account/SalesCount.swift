@@ -210,6 +210,8 @@ struct SalesCount {
         let toldApps = Set(told.values.map(\.app)).sorted()
         func apps(_ app: Int64) -> [Int64] { app == 0 ? toldApps : [app] }
         var seen: Set<Int> = []
+        // By content, when the first was received that is a dead letter.
+        var refused: [Int: Timestamp] = [:]
         try AccountScan.run(
             .purchasesReceived,
             partition..<partition + 1,
@@ -231,6 +233,12 @@ struct SalesCount {
                 recordTime: recordTime
             )
             let content = event.map(Self.content)
+            let refusedFirst =
+                ReplayHistory(of: record, in: batch) == nil
+                ? content.flatMap { refused[$0] } : nil
+            if let content, isDeadLetter, refused[content] == nil {
+                refused[content] = receivedAt
+            }
             guard book.window.contains(receivedAt) else {
                 if let content, !isDeadLetter {
                     seen.insert(content)
@@ -277,7 +285,13 @@ struct SalesCount {
                         writtenAt: record.timestampMilliseconds,
                         app: app,
                         sale: event.map {
-                            SettledSales.Sale($0, app: app, receivedAt, record.partition)
+                            SettledSales.Sale(
+                                $0,
+                                app: app,
+                                receivedAt,
+                                refusedFirst: refusedFirst,
+                                record.partition
+                            )
                         }
                     )
                 )

@@ -13,9 +13,19 @@ struct SettledSales {
         /// Of its name, type, environment and app, and of its partition, which is the ledger's too.
         fileprivate let digest: UInt64
         fileprivate let receivedAt: Timestamp
+        /// When one of the same content was received that is a dead letter and came before it; nil where none
+        /// did, or where this is its replay.
+        fileprivate let refusedFirst: Timestamp?
 
         /// App 0 is one that cannot be told: then a sale of that name of any app counts.
-        init(_ event: PurchaseEvent, app: Int64, _ receivedAt: Timestamp, _ partition: Int32) {
+        init(
+            _ event: PurchaseEvent,
+            app: Int64,
+            _ receivedAt: Timestamp,
+            refusedFirst: Timestamp?,
+            _ partition: Int32
+        ) {
+            self.refusedFirst = refusedFirst
             digest = SettledSales.digest(
                 event.lineItemID,
                 event.kind,
@@ -63,8 +73,11 @@ struct SettledSales {
         if let firstTime = firstTimes[sale.digest], firstTime < sale.receivedAt {
             return true
         }
+        guard let first = sale.refusedFirst, first <= sale.receivedAt else {
+            return false
+        }
         return refused[sale.digest]?.contains { span in
-            span.lowerBound < sale.receivedAt && sale.receivedAt < span.upperBound
+            span.lowerBound == first && sale.receivedAt < span.upperBound
         } ?? false
     }
 

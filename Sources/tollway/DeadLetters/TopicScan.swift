@@ -122,7 +122,8 @@ struct TopicScan {
     /// The time of the first record from each place on, UNIX milliseconds; none where there is no
     /// record.
     func firstTimes(
-        at places: [TopicPartition: LogBrowser.Start]
+        at places: [TopicPartition: LogBrowser.Start],
+        isCounted: (Span<UInt8>) -> Bool = { _ in true }
     ) throws(CommandFailure) -> [TopicPartition: Int64] {
         var times: [TopicPartition: Int64] = [:]
         try run(from: places) { batch throws(CommandFailure) in
@@ -131,7 +132,10 @@ struct TopicScan {
                     topic: topics[record.topic],
                     partition: record.partition
                 )
-                if times[place] == nil {
+                let value = batch.arena.span.extracting(
+                    record.value.isAbsent ? 0..<0 : record.value.indices
+                )
+                if times[place] == nil, isCounted(value) {
                     times[place] = record.timestampMilliseconds
                 }
             }

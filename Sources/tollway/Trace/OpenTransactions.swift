@@ -12,6 +12,8 @@ struct OpenTransactions {
     private static let interval = 0.2
 
     private(set) var partitions: [TopicPartition] = []
+    /// One was open at the first look: what it hid may not have been read.
+    private(set) var wereThere = false
 
     /// Looks whether all of what lies in partitions now can be read.
     ///
@@ -20,6 +22,7 @@ struct OpenTransactions {
         in partitions: Set<TopicPartition>,
         _ configuration: Configuration
     ) throws(CommandFailure) {
+        var wereThere = false
         self.partitions = try KafkaQuestion.ask(configuration) { admin throws(LogFault) in
             let ends = try Self.offsets(partitions) { topic throws(LogFault) in
                 try admin.endOffsets(ofTopic: topic)
@@ -31,12 +34,14 @@ struct OpenTransactions {
                     try admin.lastStableOffsets(ofTopic: topic)
                 }
                 open = open.filter { (stable[$0] ?? 0) < (ends[$0] ?? 0) }
+                wereThere = wereThere || !open.isEmpty
                 guard !open.isEmpty, Date() < giveUpAt else {
                     return open.sorted()
                 }
                 Thread.sleep(forTimeInterval: Self.interval)
             }
         }
+        self.wereThere = wereThere
     }
 
     private static func offsets(

@@ -33,12 +33,13 @@ extension Trace {
         _ configuration: Configuration
     ) throws(CommandFailure) -> ExitCode {
         let startedAt = Date()
-        do throws(LogFault) {
-            try run()
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
+        let untouched = self
+        try search(configuration)
+        if isUnknown, topics.openTransactions?.wereThere == true {
+            // A transaction that ended meanwhile may have hidden it.
+            self = untouched
+            try search(configuration)
         }
-        try topics.lookForOpenTransactions(configuration)
         let seconds = Date().timeIntervalSince(startedAt)
         guard !isUnknown else {
             let isHidden = topics.openTransactions?.partitions.isEmpty == false
@@ -66,6 +67,15 @@ extension Trace {
             Console.write(events.map { $0.json + "\n" }.joined())
         }
         return .ok
+    }
+
+    private mutating func search(_ configuration: Configuration) throws(CommandFailure) {
+        do throws(LogFault) {
+            try run()
+        } catch {
+            throw KafkaQuestion.failure(error, configuration)
+        }
+        try topics.lookForOpenTransactions(configuration)
     }
 
     /// A line for each event, below their titles.

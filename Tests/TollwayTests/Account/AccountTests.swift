@@ -190,6 +190,17 @@ private struct AccountWorld {
         try write(.tokensDistinct, ids.map { (Array($0.utf8), records.distinct($0).write) })
     }
 
+    func seen(_ ids: [String]) throws {
+        try write(
+            .tokensDistinct,
+            ids.map { id in
+                var token = records.distinct(id)
+                token.role = .seen
+                return (Array(id.utf8), token.write)
+            }
+        )
+    }
+
     func state(_ ids: [String], accepted: ReportStatus?) throws {
         try write(
             .reportState,
@@ -420,6 +431,19 @@ struct `tollway account` {
             )
         }
         #expect(try window([:]).contains(world.now))
+        // What decode has seen of its dead letters came of no record of the topic between.
+        let other = try AccountWorld()
+        try other.received(["a"])
+        try other.seen(["a"])
+        let ordinary = try AccountWindow.open(
+            [.tokensReceived, .tokensDecoded, .tokensDistinct],
+            outcomes: AccountCommand.tokenOutcomes,
+            from: nil,
+            to: later,
+            now: later,
+            Configuration(environment: other.world.environment, program: .tollway)
+        )
+        #expect(ordinary.contains(other.now) && ordinary.shortened == nil)
         let anew = try window(AccountCommand.tokenOutcomes)
         #expect(!anew.contains(world.now))
         #expect(anew.shortened?.contains("tokens.decoded.v1 does not have it") == true)
@@ -558,10 +582,13 @@ struct `tollway account` {
     }
 
     /// A client sends a batch again that had no answer, and Apple refuses a sale of it then.
-    @Test func `takes a sale for a repeat that came while its first was worked on`() throws {
+    @Test(arguments: [0, 1] as [Int64])
+    func `takes a sale for a repeat that came while its first was worked on`(
+        seconds: Int64
+    ) throws {
         let world = try AccountWorld()
         try world.sales(["x"], receivedAt: world.now)
-        try world.sales(["x"], receivedAt: world.now + .seconds(1))
+        try world.sales(["x"], receivedAt: world.now + .seconds(seconds))
         try world.told(
             [("x", .rejected)],
             receivedAt: world.now,
@@ -578,8 +605,13 @@ struct `tollway account` {
         #expect(run.exitCode == 0, "\(run.output)")
         let line = try #require(try lines(run)["sales 1"])
         #expect(["received", "repeats", "deadLetters"].map { line[$0] as? Int } == [2, 1, 1])
-        // One that came after the refusal is none.
-        try world.sales(["x"], receivedAt: world.now + .seconds(20))
+        // One that came after the refusal is none, nor is one of another content.
+        let isLater = seconds == 0
+        try world.sales(
+            ["x"],
+            bundleID: isLater ? nil : "com.example",
+            receivedAt: world.now + .seconds(isLater ? 20 : 2)
+        )
         try world.commitAll()
         #expect(try account(world).exitCode == 1)
     }
