@@ -134,7 +134,16 @@ final class CopyLoop {
         guard restartCount <= Self.restartCountMax else {
             throw BrokenPromise("it ends again and again: \(events)")
         }
+        stop()
+        try start()
+    }
+
+    func stop() {
         member.close()
+    }
+
+    /// Begins where the group stands.
+    func start() throws {
         member = try Member(world, group: "copy", sources: [source], targets: [target])
         outputs.removeAll()
         underWay = nil

@@ -106,7 +106,7 @@ final class KafkaWorld: RecordLogWorld {
     }
 
     /// A commit is known before its markers are written; until then no reader is let to its records.
-    private func awaitMarkers(_ topic: String) throws {
+    func awaitMarkers(_ topic: String) throws {
         guard mock == nil else {
             return
         }

@@ -211,6 +211,9 @@ struct `A worker's log among others` {
         }
     }
 
+    /// A marker that the node then skips is owed until somebody writes it, and what it commits is lost
+    /// with the next transaction of its producer that is aborted (KAFKA-20734): the worker begins again
+    /// after the repair, as the runbook has it.
     @Test func `loses and doubles nothing while its only broker is killed under it`() async throws {
         try await onThread {
             let cluster = try RealKafka.cluster(nodeCount: 1)
@@ -226,10 +229,13 @@ struct `A worker's log among others` {
             try copy.run(untilCopied: 4000)
             try cluster.kill(node: 0)
             try copy.run(forMilliseconds: 1500)
+            copy.stop()
             try cluster.restart(node: 0)
-            let copied = Result { try copy.run(untilCopied: 20_000) }
+            let repaired = Result { try world.awaitMarkers(copy.target) }
             try repair.end()
-            try copied.get()
+            try repaired.get()
+            try copy.start()
+            try copy.run(untilCopied: 20_000)
             try copy.checkEachOnce()
         }
     }
