@@ -415,6 +415,17 @@ final class PurchasesBench {
         return event
     }
 
+    /// A period of the subscription `s` of customer 1 that begins so many days after the clock began.
+    func period(_ id: String, _ event: SubscriptionEvent, day: Int64) -> PurchaseEvent {
+        buy(id, customer(1)) {
+            $0.creationDate = Self.start + .days(day)
+            $0.subscriptionID = "s"
+            $0.subscriptionEvent = event
+            $0.subscriptionStartDate = Self.start + .days(day)
+            $0.subscriptionEndDate = Self.start + .days(day + 30)
+        }
+    }
+
     func refund(
         _ id: String,
         of buy: String,

@@ -7,21 +7,6 @@ import TokenDomain
 @Suite struct `After a long time` {
     private static let zero = PurchasesBench.start
 
-    private func period(
-        _ id: String,
-        _ event: SubscriptionEvent,
-        day: Int64,
-        _ bench: PurchasesBench
-    ) -> PurchaseEvent {
-        bench.buy(id, bench.customer(1)) {
-            $0.subscriptionEvent = event
-            $0.subscriptionID = "sub"
-            $0.creationDate = Self.zero + .days(day)
-            $0.subscriptionStartDate = Self.zero + .days(day)
-            $0.subscriptionEndDate = Self.zero + .days(day + 30)
-        }
-    }
-
     /// A record that somebody writes each day: time goes on by them.
     private func passDays(_ days: ClosedRange<Int64>, _ bench: PurchasesBench) throws {
         for day in days {
@@ -74,12 +59,12 @@ import TokenDomain
         bench.launch()
         let anna = bench.customer(1)
         bench.token("short", from: Self.zero + .days(-1), days: 2, customer: anna)
-        bench.sale(period("start", .start, day: 0, bench))
+        bench.sale(bench.period("start", .start, day: 0))
         try bench.settle()
         #expect(try bench.words() == ["start reported"])
         bench.clock.now = Self.zero + .days(3)
         bench.crash()
-        bench.sale(period("renewal", .renewal, day: 3, bench))
+        bench.sale(bench.period("renewal", .renewal, day: 3))
         bench.clock.now = bench.clock.now + .hours(25)
         bench.launch()
         try bench.settle()
@@ -137,16 +122,16 @@ import TokenDomain
         bench.launch()
         let anna = bench.customer(1)
         bench.token("link", nil, days: nil, customer: anna)
-        bench.sale(period("start", .start, day: 0, bench))
+        bench.sale(bench.period("start", .start, day: 0))
         try bench.settle()
         bench.token("app", from: Self.zero + .days(20), days: 420, customer: anna)
         for day in stride(from: 30 as Int64, through: 420, by: 30) {
             try passDays(day - 29...day, bench)
-            bench.sale(period("renewal-\(day)", .renewal, day: day, bench))
+            bench.sale(bench.period("renewal-\(day)", .renewal, day: day))
             try bench.settle()
         }
         try passDays(421...450, bench)
-        bench.sale(period("last", .renewal, day: 450, bench))
+        bench.sale(bench.period("last", .renewal, day: 450))
         try bench.pass(.hours(25))
         #expect(bench.deadLetters().filter { $0.code == "purchases.token_out_of_range" }.isEmpty)
         let last = try #require(try bench.outcomes().last { $0.lineItemID == "last" })

@@ -6,22 +6,6 @@ import TokenDomain
 @Suite struct `Starts of a subscription` {
     private static let zero = PurchasesBench.start
 
-    /// A period of the subscription `s` that begins so many days after the clock of the bench began.
-    private func period(
-        _ id: String,
-        _ event: SubscriptionEvent,
-        day: Int64,
-        _ bench: PurchasesBench
-    ) -> PurchaseEvent {
-        bench.buy(id, bench.customer(1)) {
-            $0.creationDate = Self.zero + .days(day)
-            $0.subscriptionID = "s"
-            $0.subscriptionEvent = event
-            $0.subscriptionStartDate = Self.zero + .days(day)
-            $0.subscriptionEndDate = Self.zero + .days(day + 30)
-        }
-    }
-
     /// Tokens for the first days of January and of February, and none between.
     private func addTokens(_ bench: PurchasesBench) {
         let anna = bench.customer(1)
@@ -50,11 +34,11 @@ import TokenDomain
         bench.launch()
         let anna = bench.customer(1)
         bench.clock.now = Self.zero + .days(5)
-        bench.sale(period("wrong", .start, day: 5, bench))
+        bench.sale(bench.period("wrong", .start, day: 5))
         try bench.pass(.hours(25))
         #expect(try bench.words() == ["wrong not_owed"])
         bench.clock.now = Self.zero + .days(31)
-        let renewal = period("renewal", .renewal, day: 30, bench)
+        let renewal = bench.period("renewal", .renewal, day: 30)
         if correction.isRenewalFirst {
             bench.sale(renewal)
             try bench.settle()
@@ -67,7 +51,7 @@ import TokenDomain
             bench.sale(bench.change("wrong", anna, .retract))
             try bench.settle()
         }
-        bench.sale(period("right", .start, day: 0, bench))
+        bench.sale(bench.period("right", .start, day: 0))
         try bench.pass(.hours(25))
         if correction.areTokensLate {
             #expect(try bench.words().last == "right not_owed")
@@ -96,12 +80,12 @@ import TokenDomain
         bench.launch()
         let anna = bench.customer(1)
         bench.clock.now = Self.zero + .days(40)
-        bench.sale(period("first", .start, day: 0, bench))
+        bench.sale(bench.period("first", .start, day: 0))
         try bench.pass(.hours(25))
-        bench.sale(period("renewal", .renewal, day: 30, bench))
+        bench.sale(bench.period("renewal", .renewal, day: 30))
         try bench.settle()
         let events = [
-            bench.change("first", anna, .retract), period("second", .start, day: 40, bench),
+            bench.change("first", anna, .retract), bench.period("second", .start, day: 40),
         ]
         bench.token("t", from: Self.zero + .days(39), customer: anna)
         for event in isRetractedFirst ? events : events.reversed() {
@@ -119,14 +103,14 @@ import TokenDomain
         bench.launch()
         let anna = bench.customer(1)
         bench.token("a", days: 2, customer: anna)
-        bench.sale(period("first", .start, day: 0, bench))
+        bench.sale(bench.period("first", .start, day: 0))
         try bench.settle()
         bench.clock.now = Self.zero + .days(100)
-        bench.sale(period("second", .start, day: 100, bench))
+        bench.sale(bench.period("second", .start, day: 100))
         try bench.pass(.hours(25))
         try bench.pass(.days(60))
         bench.token("late", from: bench.clock.now, days: 30, customer: anna)
-        bench.sale(period("renewal", .renewal, day: 161, bench))
+        bench.sale(bench.period("renewal", .renewal, day: 161))
         try bench.settle()
         #expect(try bench.words() == ["first reported", "second not_owed", "renewal not_owed"])
     }
@@ -137,7 +121,7 @@ import TokenDomain
         for month in 0...15 as ClosedRange<Int64> {
             bench.clock.now = Self.zero + .days(month * 30)
             let event: SubscriptionEvent = month == 0 ? .start : .renewal
-            bench.sale(period("m\(month)", event, day: month * 30, bench))
+            bench.sale(bench.period("m\(month)", event, day: month * 30))
             try bench.pass(.hours(25))
         }
         // Nothing is forgotten for a day after a leap of time.
@@ -145,7 +129,7 @@ import TokenDomain
             bench.sale(bench.buy("buy \(hour)", bench.customer(1)))
             try bench.pass(.hours(20))
         }
-        bench.sale(period("last", .renewal, day: 453, bench))
+        bench.sale(bench.period("last", .renewal, day: 453))
         try bench.pass(.days(40))
         #expect(try bench.words().contains("last not_owed"))
         #expect(bench.deadLetters().isEmpty)
@@ -162,13 +146,13 @@ import TokenDomain
             }
         }
         let lives = [("life 1", 0), ("life 2", 100)].map { name, day in
-            period(name, .start, day: Int64(day), bench)
+            bench.period(name, .start, day: Int64(day))
         }
         for life in lives {
             bench.sale(life)
             try bench.settle()
         }
-        bench.sale(period("renewal", .renewal, day: 130, bench))
+        bench.sale(bench.period("renewal", .renewal, day: 130))
         try bench.settle()
         bench.script = { _, _ in nil }
         bench.sale(lives[0])
@@ -189,14 +173,14 @@ import TokenDomain
                 ? [AppleError(code: 4, fieldName: "taxCountry", lineItemID: "mistaken")] : nil
         }
         bench.clock.now = Self.zero + .days(60)
-        bench.sale(period("first", .start, day: 0, bench))
-        bench.sale(period("mistaken", .start, day: 30, bench))
+        bench.sale(bench.period("first", .start, day: 0))
+        bench.sale(bench.period("mistaken", .start, day: 30))
         try bench.settle()
         #expect(bench.deadLetters().count == 1)
         bench.script = { _, _ in nil }
-        bench.sale(period("mistaken", .renewal, day: 30, bench))
+        bench.sale(bench.period("mistaken", .renewal, day: 30))
         try bench.settle()
-        bench.sale(period("next", .renewal, day: 60, bench))
+        bench.sale(bench.period("next", .renewal, day: 60))
         try bench.settle()
         #expect(bench.apple.held("mistaken")?.reference == "first")
         #expect(bench.apple.held("next")?.reference == "first")
@@ -214,12 +198,12 @@ import TokenDomain
             ids.contains("taken")
                 ? [AppleError(code: 1, fieldName: "lineItemId", lineItemID: "taken")] : nil
         }
-        bench.sale(period("taken", .start, day: 0, bench))
-        bench.sale(period("before", .renewal, day: 30, bench))
+        bench.sale(bench.period("taken", .start, day: 0))
+        bench.sale(bench.period("before", .renewal, day: 30))
         try bench.settle()
         #expect(bench.deadLetters().map(\.code) == ["purchases.conflict"])
-        bench.sale(period("other", .start, day: day, bench))
-        bench.sale(period("after", .renewal, day: 35, bench))
+        bench.sale(bench.period("other", .start, day: day))
+        bench.sale(bench.period("after", .renewal, day: 35))
         try bench.settle()
         #expect(bench.apple.held("before")?.reference == "other")
         #expect(bench.apple.held("after")?.reference == "other")
@@ -232,18 +216,18 @@ import TokenDomain
         bench.launch()
         bench.clock.now = Self.zero + .days(140)
         bench.token("t", from: Self.zero, customer: bench.customer(1))
-        bench.sale(period("first", .start, day: 0, bench))
+        bench.sale(bench.period("first", .start, day: 0))
         try bench.settle()
         bench.script = { _, ids in
             ids.contains("second")
                 ? [AppleError(code: 4, fieldName: "taxCountry", lineItemID: "second")] : nil
         }
-        bench.sale(period("second", .start, day: 100, bench))
-        bench.sale(period("renewal", .renewal, day: 130, bench))
+        bench.sale(bench.period("second", .start, day: 100))
+        bench.sale(bench.period("renewal", .renewal, day: 130))
         try bench.settle()
         #expect(try bench.words() == ["first reported", "second rejected"])
         bench.script = { _, _ in nil }
-        bench.sale(period("second", .start, day: 100, bench))
+        bench.sale(bench.period("second", .start, day: 100))
         try bench.settle()
         #expect(bench.apple.held("renewal")?.reference == "second")
     }
@@ -272,12 +256,12 @@ import TokenDomain
         bench.launch()
         bench.clock.now = Self.zero + .days(205)
         bench.token("t", from: Self.zero, customer: bench.customer(1))
-        bench.sale(period("first", .start, day: 0, bench))
+        bench.sale(bench.period("first", .start, day: 0))
         try bench.settle()
         refuse(["second"], bench)
-        bench.sale(period("second", .start, day: 100, bench))
-        let third = period("third", .start, day: 200, bench)
-        let renewal = period("renewal", .renewal, day: 130, bench)
+        bench.sale(bench.period("second", .start, day: 100))
+        let third = bench.period("third", .start, day: 200)
+        let renewal = bench.period("renewal", .renewal, day: 130)
         switch next {
         case .afterRenewal:
             try bench.settle()
@@ -294,8 +278,8 @@ import TokenDomain
         #expect(bench.apple.held("third") != nil)
         #expect(bench.apple.held("renewal") == nil)
         bench.script = { _, _ in nil }
-        bench.sale(period("second", .start, day: 100, bench))
-        bench.sale(period("last", .renewal, day: 201, bench))
+        bench.sale(bench.period("second", .start, day: 100))
+        bench.sale(bench.period("last", .renewal, day: 201))
         try bench.settle()
         #expect(bench.apple.held("renewal")?.reference == "second")
         #expect(bench.apple.held("last")?.reference == "third")
@@ -313,8 +297,8 @@ import TokenDomain
         if isOwed {
             token()
         }
-        bench.sale(period("first", .start, day: 0, bench))
-        bench.sale(period("renewal", .renewal, day: 7, bench))
+        bench.sale(bench.period("first", .start, day: 0))
+        bench.sale(bench.period("renewal", .renewal, day: 7))
         try bench.pass(.hours(25))
         if !isOwed {
             #expect(try bench.words() == ["first not_owed", "renewal not_owed"])
@@ -322,12 +306,12 @@ import TokenDomain
             try bench.settle()
         }
         bench.clock.now = Self.zero + .days(20)
-        bench.sale(period("second", .start, day: 20, bench))
+        bench.sale(bench.period("second", .start, day: 20))
         try bench.settle()
         #expect(bench.apple.held("second") != nil)
         #expect(bench.deadLetters().map(\.code) == ["purchases.rejected"])
         bench.script = { _, _ in nil }
-        bench.sale(period("first", .start, day: 0, bench))
+        bench.sale(bench.period("first", .start, day: 0))
         try bench.settle()
         #expect(bench.apple.held("renewal")?.reference == "first")
         #expect(bench.deadLetters().count == 1)
@@ -341,10 +325,10 @@ import TokenDomain
         bench.token("t", from: Self.zero + .days(-2), customer: bench.customer(1))
         refuse(["taken"], bench)
         for name in ["taken", "other", "taken"] {
-            bench.sale(period(name, .start, day: 0, bench))
+            bench.sale(bench.period(name, .start, day: 0))
             try bench.settle()
         }
-        bench.sale(period("renewal", .renewal, day: 30, bench))
+        bench.sale(bench.period("renewal", .renewal, day: 30))
         try bench.settle()
         #expect(bench.apple.held("renewal")?.reference == "other")
         #expect(bench.deadLetters().map(\.code) == ["purchases.rejected", "purchases.rejected"])
@@ -363,18 +347,18 @@ import TokenDomain
         if isOwed {
             token()
         }
-        bench.sale(period("wrong", .start, day: 5, bench))
+        bench.sale(bench.period("wrong", .start, day: 5))
         try bench.pass(.hours(25))
         bench.sale(bench.change("wrong", anna, .retract))
         try bench.settle()
         if !isOwed {
             token()
         }
-        bench.sale(period("right", .start, day: 0, bench))
+        bench.sale(bench.period("right", .start, day: 0))
         try bench.settle()
         for month in 1...15 as ClosedRange<Int64> {
             bench.clock.now = Self.zero + .days(30 * month + 1)
-            bench.sale(period("renewal \(month)", .renewal, day: 30 * month, bench))
+            bench.sale(bench.period("renewal \(month)", .renewal, day: 30 * month))
             try bench.settle()
         }
         // Nothing is forgotten for a day after a leap of time.
@@ -382,7 +366,7 @@ import TokenDomain
             bench.sale(bench.buy("buy \(hour)", anna))
             try bench.pass(.hours(20))
         }
-        bench.sale(period("renewal 16", .renewal, day: 453, bench))
+        bench.sale(bench.period("renewal 16", .renewal, day: 453))
         try bench.settle()
         #expect(try bench.records().allSatisfy { !$0.contains(#""lineItemId":"wrong""#) })
         #expect(bench.apple.held("renewal 16")?.reference == "right")
@@ -395,7 +379,7 @@ import TokenDomain
         bench.launch()
         let anna = bench.customer(1)
         bench.token("t", days: 900, customer: anna)
-        var start = period("start", .start, day: 0, bench)
+        var start = bench.period("start", .start, day: 0)
         start.subscriptionEndDate = Self.zero + .days(365)
         bench.sale(start)
         try bench.settle()
@@ -408,7 +392,7 @@ import TokenDomain
             )
             try bench.settle()
         }
-        var renewal = period("renewal", .renewal, day: 412, bench)
+        var renewal = bench.period("renewal", .renewal, day: 412)
         renewal.referenceLineItemID = reference
         bench.sale(renewal)
         try bench.settle()
@@ -427,7 +411,7 @@ import TokenDomain
     @Test func `is forgotten soon after the last word about it`() throws {
         let bench = PurchasesBench()
         bench.launch()
-        bench.sale(period("start", .start, day: 0, bench))
+        bench.sale(bench.period("start", .start, day: 0))
         try bench.pass(.hours(13))
         bench.token("t", customer: bench.customer(1))
         try bench.settle()
@@ -445,7 +429,7 @@ import TokenDomain
         bench.launch()
         let anna = bench.customer(1)
         bench.clock.now = Self.zero + .days(31)
-        bench.sale(period("trial", .start, day: 0, bench))
+        bench.sale(bench.period("trial", .start, day: 0))
         try bench.pass(.hours(25))
         bench.sale(
             bench.change("trial", anna, .restate) {
@@ -456,7 +440,7 @@ import TokenDomain
         try bench.settle()
         bench.token("t", customer: anna)
         try bench.settle()
-        bench.sale(period("renewal", .renewal, day: 30, bench))
+        bench.sale(bench.period("renewal", .renewal, day: 30))
         try bench.settle()
         #expect(["trial", "renewal"].map { bench.apple.held($0)?.days } == [0, 0])
     }
@@ -469,17 +453,17 @@ import TokenDomain
         bench.launch()
         let anna = bench.customer(1)
         bench.clock.now = Self.zero + .days(41)
-        bench.sale(period("wrong", .start, day: 0, bench))
+        bench.sale(bench.period("wrong", .start, day: 0))
         try bench.pass(.hours(25))
         let events = [
-            bench.change("wrong", anna, .retract), period("right", .start, day: 9, bench),
+            bench.change("wrong", anna, .retract), bench.period("right", .start, day: 9),
         ]
         for event in isRetractedFirst ? events : events.reversed() {
             bench.sale(event)
             try bench.settle()
         }
         bench.token("t", customer: anna)
-        bench.sale(period("renewal", .renewal, day: 39, bench))
+        bench.sale(bench.period("renewal", .renewal, day: 39))
         try bench.settle()
         #expect(["right", "renewal"].map { bench.apple.held($0)?.days } == [0, 30])
     }
@@ -508,8 +492,8 @@ import TokenDomain
         bench.launch()
         let anna = bench.customer(1)
         bench.clock.now = Self.zero + .days(59)
-        bench.sale(period("first", .start, day: 0, bench))
-        bench.sale(period("renewal", .renewal, day: 30, bench))
+        bench.sale(bench.period("first", .start, day: 0))
+        bench.sale(bench.period("renewal", .renewal, day: 30))
         try bench.pass(.hours(25))
         #expect(try bench.words() == ["first not_owed", "renewal not_owed"])
         bench.sale(
@@ -524,8 +508,8 @@ import TokenDomain
         try bench.settle()
         bench.clock.now = Self.zero + .days(91)
         bench.token("t", from: Self.zero + .days(60), customer: anna)
-        bench.sale(period("second", .start, day: 60, bench))
-        bench.sale(period("last", .renewal, day: 90, bench))
+        bench.sale(bench.period("second", .start, day: 60))
+        bench.sale(bench.period("last", .renewal, day: 90))
         try bench.settle()
         #expect(
             ["second", "last"].map { bench.apple.held($0)?.days }
@@ -540,10 +524,10 @@ import TokenDomain
         bench.clock.now = Self.zero + .days(40)
         bench.token("t", from: Self.zero + .days(-2), customer: bench.customer(1))
         refuse(["name"], bench)
-        bench.sale(period("name", .start, day: 0, bench))
+        bench.sale(bench.period("name", .start, day: 0))
         try bench.settle()
         bench.script = { _, _ in nil }
-        bench.sale(period("name", .renewal, day: 30, bench))
+        bench.sale(bench.period("name", .renewal, day: 30))
         try bench.pass(.days(31))
         #expect(
             bench.deadLetters().map(\.code) == [

@@ -239,9 +239,14 @@ struct SalesCount {
             if let content, isDeadLetter, refused[content] == nil {
                 refused[content] = receivedAt
             }
-            guard book.window.contains(receivedAt) else {
-                if let content, !isDeadLetter {
+            func noteContent() {
+                if let content {
                     seen.insert(content)
+                }
+            }
+            guard book.window.contains(receivedAt) else {
+                if !isDeadLetter {
+                    noteContent()
                 }
                 return
             }
@@ -259,7 +264,7 @@ struct SalesCount {
                 }
             } else if held.holds(record.offset, receivedAt: receivedAt) {
                 line.held += 1
-                content.map { _ = seen.insert($0) }
+                noteContent()
                 // It was not owed, and is again.
                 if let event {
                     _ = Self.take(event, of: apps(app), receivedAt, from: &left, &lent)
@@ -267,11 +272,11 @@ struct SalesCount {
             } else if let event,
                 let isReported = Self.take(event, of: apps(app), receivedAt, from: &left, &lent)
             {
-                content.map { _ = seen.insert($0) }
+                noteContent()
                 line.reported += isReported ? 1 : 0
                 line.notOwed += isReported ? 0 : 1
             } else if book.positions.isUnread(.purchasesReceived, record) {
-                content.map { _ = seen.insert($0) }
+                noteContent()
                 line.onTheWay += 1
             } else if isSeen
                 || event.map({ $0.kind.isChange || Self.isWaiting($0, of: apps(app), held) })

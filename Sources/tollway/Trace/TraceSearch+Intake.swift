@@ -9,9 +9,7 @@ extension TraceSearch {
         let key = Array((distinct?.customer?.text ?? id.text).utf8)
         let received = distinct?.receivedAt.milliseconds
         // Where Kafka has no more what was classified, report's state says when it was about.
-        let born = account?.tokenCreationDate.map {
-            $0.milliseconds.subtracting(saturating: Self.dayMilliseconds)
-        }
+        let born = account?.tokenCreationDate.map(Self.dayBefore)
         let first = [told.map(\.timestamp).min(), received].compactMap { $0 }.min()
         let from = first.map { $0.subtracting(saturating: Self.slackMilliseconds) } ?? born
         let isKnown = account?.isKnown == true || distinct.map { $0.role != .seen } == true

@@ -53,9 +53,7 @@ struct TraceSearch {
         readNotices(try searchByID(.notificationsVerified))
         readRequests(try searchByID(.reportsRequested))
         let born = account?.tokenCreationDate ?? distinct?.tokenCreationDate
-        let from = born.map {
-            $0.milliseconds.subtracting(saturating: Self.dayMilliseconds)
-        }
+        let from = born.map(Self.dayBefore)
         readOutcomes(
             try searchByID(
                 .reportsOutcomes,
@@ -155,6 +153,11 @@ struct TraceSearch {
         ) + newest
     }
 
+    /// A date in a token may be any.
+    static func dayBefore(_ time: Timestamp) -> Int64 {
+        time.milliseconds.subtracting(saturating: dayMilliseconds)
+    }
+
     /// The reports that wait behind the one under way, in their order.
     ///
     /// Each is in a record of its own, in the partition of the token's account.
@@ -164,9 +167,7 @@ struct TraceSearch {
         }
         let id = id
         // No report is older than its token.
-        let from = account?.tokenCreationDate.map {
-            $0.milliseconds.subtracting(saturating: Self.dayMilliseconds)
-        }
+        let from = account?.tokenCreationDate.map(Self.dayBefore)
         let found = try topics.search(
             .reportState,
             partitionOf: Array(id.text.utf8),

@@ -420,7 +420,10 @@ struct `tollway account` {
         try world.received(["a", "b"])
         try world.distinct(["a", "b"])
         let later = world.now + .hours(2)
-        func window(_ outcomes: [Topic: Topic]) throws -> AccountWindow {
+        func window(
+            _ world: AccountWorld,
+            _ outcomes: [Topic: Topic] = AccountCommand.tokenOutcomes
+        ) throws -> AccountWindow {
             try AccountWindow.open(
                 [.tokensReceived, .tokensDecoded, .tokensDistinct],
                 outcomes: outcomes,
@@ -430,21 +433,14 @@ struct `tollway account` {
                 Configuration(environment: world.world.environment, program: .tollway)
             )
         }
-        #expect(try window([:]).contains(world.now))
+        #expect(try window(world, [:]).contains(world.now))
         // What decode has seen of its dead letters came of no record of the topic between.
         let other = try AccountWorld()
         try other.received(["a"])
         try other.seen(["a"])
-        let ordinary = try AccountWindow.open(
-            [.tokensReceived, .tokensDecoded, .tokensDistinct],
-            outcomes: AccountCommand.tokenOutcomes,
-            from: nil,
-            to: later,
-            now: later,
-            Configuration(environment: other.world.environment, program: .tollway)
-        )
+        let ordinary = try window(other)
         #expect(ordinary.contains(other.now) && ordinary.shortened == nil)
-        let anew = try window(AccountCommand.tokenOutcomes)
+        let anew = try window(world)
         #expect(!anew.contains(world.now))
         #expect(anew.shortened?.contains("tokens.decoded.v1 does not have it") == true)
     }
