@@ -64,6 +64,13 @@ package final class SignedDataVerifier {
         /// Whether its payload names the type or the UUID of a notification: Apple signs transactions
         /// for every buyer's device under the same certificates.
         package var isNotification: Bool { parts.isNotification }
+
+        /// What a genuine one is known by: the first bytes of its signature, which are of r.
+        ///
+        /// With the opposite s the signature verifies as well, and anybody can make that one.
+        package var identity: UInt64 {
+            parts.signature.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+        }
     }
 
     /// Verifies a JWS in compact form.

@@ -174,12 +174,18 @@ int chttp_server_descriptor(const struct chttp_server *server)
     return server->epoll_fd;
 }
 
+/* A turn lets in as many pipelined requests as new ones: a thousand connections that have more of them
+ * ready would make it long, and none could be closed to let another one in. */
 static void go_on(struct chttp_server *server)
 {
-    struct connection *connection = server->pending, *next;
-    server->pending = NULL;
-    for (; connection; connection = next) {
-        next = connection->next_pending;
+    const struct connection *last = server->pending_last, *done = NULL;
+    int count;
+    for (count = 0; count < EVENT_COUNT_MAX && last && done != last; count++) {
+        struct connection *connection = server->pending;
+        server->pending = connection->next_pending;
+        if (!server->pending)
+            server->pending_last = NULL;
+        done = connection;
         connection->is_pending = 0;
         if (connection->stage == STAGE_DROPPED)
             chttp_connection_free(connection);
@@ -217,7 +223,6 @@ uint32_t chttp_server_run(struct chttp_server *server, int wait_ms)
     int64_t timeout_ms;
     release_taken(server);
     expire(server);
-    go_on(server);
     timeout_ms = wait_ms ? chttp_server_timeout_ms(server) : 0;
     if (timeout_ms >= 0 && timeout_ms < wait_ms)
         wait_ms = (int)timeout_ms;
@@ -237,8 +242,11 @@ uint32_t chttp_server_run(struct chttp_server *server, int wait_ms)
         if (connection && connection->stage != STAGE_DROPPED)
             handle(connection, events[index].events);
     }
+    chttp_reap(server);
+    /* Before the pending ones go on: with its next request a connection cannot give way any more. */
     if (must_accept && server->listen_fd >= 0)
         chttp_accept_connections(server, EVENT_COUNT_MAX);
+    go_on(server);
     chttp_reap(server);
     return readable;
 }

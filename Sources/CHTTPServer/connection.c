@@ -173,22 +173,29 @@ void chttp_drop(struct connection *connection)
 
 void chttp_postpone(struct connection *connection)
 {
+    struct chttp_server *server = connection->server;
     if (connection->is_pending)
         return;
     connection->is_pending = 1;
-    connection->next_pending = connection->server->pending;
-    connection->server->pending = connection;
+    connection->next_pending = NULL;
+    if (server->pending_last)
+        server->pending_last->next_pending = connection;
+    else
+        server->pending = connection;
+    server->pending_last = connection;
 }
 
 void chttp_reap(struct chttp_server *server)
 {
     struct connection **link = &server->pending;
+    server->pending_last = NULL;
     while (*link) {
         struct connection *connection = *link;
         if (connection->stage == STAGE_DROPPED) {
             *link = connection->next_pending;
             chttp_connection_free(connection);
         } else {
+            server->pending_last = connection;
             link = &connection->next_pending;
         }
     }

@@ -38,10 +38,11 @@ enum deadline_kind {
     DEADLINE_OPEN = CHTTP_EVICTION_SILENT,
     DEADLINE_HEAD = CHTTP_EVICTION_HEAD,
     DEADLINE_IDLE_NEW = CHTTP_EVICTION_UNSERVED,
+    /* What this project sends is taken at once, but by who does not read. */
+    DEADLINE_ANSWER = CHTTP_EVICTION_ANSWER,
     DEADLINE_IDLE = CHTTP_EVICTION_IDLE,
     /* One list a lane, by the last step of the body: its first is the slowest. */
     DEADLINE_BODY = CHTTP_EVICTION_BODY,
-    DEADLINE_ANSWER = CHTTP_EVICTION_ANSWER,
     DEADLINE_KIND_COUNT = CHTTP_EVICTION_COUNT,
     DEADLINE_NONE = DEADLINE_KIND_COUNT,
 };
@@ -141,7 +142,7 @@ struct chttp_server {
     struct deadline_list deadlines[DEADLINE_KIND_COUNT];
     struct connection *ready_first, *ready_last;
     struct connection *lent;
-    struct connection *pending;
+    struct connection *pending, *pending_last;
 
     char *read_buffer;
     int64_t date_s;

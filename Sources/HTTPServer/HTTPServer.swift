@@ -28,7 +28,7 @@ package final class HTTPServer {
         /// Connections open at one time.
         ///
         /// Beyond it one is closed: first one that sent nothing, then one with a part of a head,
-        /// then one that was only ever refused. Then one with an incomplete body in a lane that has
+        /// then one that was only ever refused, then one that does not read its answer. Then one with an incomplete body in a lane that has
         /// more than half of the connections that it may have, and fewer than there are. Then the one
         /// idle for longest.
         package var connectionCountMax: Int

@@ -12,14 +12,19 @@ internal import TokenWire
 /// and costs no more than it must: its form first, then the names in its certificates, then, where
 /// the chain is known, one cheap signature. Only a new chain waits in line.
 struct NotificationGate {
-    /// What a holder of a genuine notification could store by sending it over and over.
+    /// What a holder of many genuine notifications could store by sending them.
     static let storedBytesPerSecond = 8 << 20
     static let storedBytesBurst = 16 << 20
+    /// What the holder of a few could, over and over: it takes nothing from what is sent once.
+    static let repeatedBytesPerSecond = 512 << 10
+    static let repeatedBytesBurst = 1 << 20
 
     private var verifier: SignedDataVerifier
     /// Nil: anybody may send.
     private let sources: AddressRanges?
     private var storedBytes: RateLimit
+    private var repeatedBytes: RateLimit
+    private var recent: RecentNotifications
     var line: NotificationLine
 
     /// `now` is monotonic milliseconds.
@@ -31,6 +36,12 @@ struct NotificationGate {
             burst: Double(Self.storedBytesBurst),
             now: now
         )
+        repeatedBytes = RateLimit(
+            perSecond: Double(Self.repeatedBytesPerSecond),
+            burst: Double(Self.repeatedBytesBurst),
+            now: now
+        )
+        recent = RecentNotifications(now: now)
         line = NotificationLine(now: now)
     }
 
@@ -70,11 +81,12 @@ struct NotificationGate {
         to outputs: inout OutputBatch
     ) throws(Problem) -> Bool {
         let signedPayload = try Self.signedPayload(in: request.body)
-        guard try isGenuine(signedPayload.utf8.span, isTurn: isTurn, receivedAt: receivedAt) else {
+        let identity = try genuine(signedPayload.utf8.span, isTurn: isTurn, receivedAt: receivedAt)
+        guard let identity else {
             try line.add(request)
             return false
         }
-        guard storedBytes.take(signedPayload.utf8.count, now: now) else {
+        guard take(signedPayload.utf8.count, of: identity, now: now) else {
             throw .tooManyRequests
         }
         let start = outputs.arena.count
@@ -91,23 +103,35 @@ struct NotificationGate {
         return true
     }
 
-    /// - Returns: false where that is too dear to find out now.
-    private func isGenuine(
+    /// Whether so many bytes may be stored now.
+    private mutating func take(_ byteCount: Int, of identity: UInt64, now: Int64) -> Bool {
+        if recent.contains(identity, now: now) {
+            return repeatedBytes.take(byteCount, now: now)
+        }
+        guard storedBytes.take(byteCount, now: now) else {
+            return false
+        }
+        recent.insert(identity, now: now)
+        return true
+    }
+
+    /// - Returns: what it is known by; nil where it is too dear to find out now whether it is genuine.
+    private func genuine(
         _ text: Span<UInt8>,
         isTurn: Bool,
         receivedAt: Timestamp
-    ) throws(Problem) -> Bool {
+    ) throws(Problem) -> UInt64? {
         do throws(JWSFault) {
             let candidate = try verifier.read(text, now: receivedAt)
             guard candidate.isChainKnown || isTurn else {
-                return false
+                return nil
             }
             try verifier.check(candidate, text)
             // Last, so that a forgery is refused as one.
             guard candidate.isNotification else {
                 throw .noNotification
             }
-            return true
+            return candidate.identity
         } catch {
             throw Problem(
                 status: 400,

@@ -241,4 +241,61 @@ import Testing
             #expect(left.allSatisfy { !$0.hasEnded }, "newcomer \(index)")
         }
     }
+
+    /// Who has a next request ready is between two for the time that it takes to let a newcomer in.
+    @Test(arguments: [8, 200])
+    func `is kept waiting by no connection that sends one after the other`(count: Int) throws {
+        let loopback = try Loopback(Self.limits(connectionCountMax: count))
+        let (server, get) = (loopback.server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        for _ in 0..<count {
+            try loopback.connect(reading: false).send(String(repeating: get, count: 500))
+        }
+        var newcomer: RawConnection?
+        for turn in 0..<100 where newcomer?.answer == nil {
+            server.run()
+            let requests = server.takeRequests()
+            // 64 whose sockets have something to read, and as many that are new, or go on.
+            #expect(requests.count <= 3 * 64)
+            for request in requests {
+                server.respond(to: request.id, status: request.path == "/new" ? 200 : 404)
+            }
+            if turn == 20 {
+                #expect(server.connectionCount == count)
+                newcomer = try loopback.connect()
+                newcomer?.send("GET /new HTTP/1.1\r\nHost: x\r\n\r\n")
+            }
+            newcomer?.receive()
+        }
+        #expect(newcomer?.answer?.status == 200)
+        #expect(server.refusalCount(status: 503, lane: nil) == 0)
+        #expect(server.evictionCount(.unserved) == 1)
+    }
+
+    @Test func `is kept waiting by no connection that reads no answers`() throws {
+        let loopback = try Loopback(Self.limits(connectionCountMax: 4))
+        let get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+        open(loopback)
+        let kept = try loopback.connect()
+        kept.send(get)
+        #expect(loopback.turn { kept.answers.count == 1 })
+        let begun = try loopback.connect()
+        begun.send(Self.head(10) + "a")
+        #expect(loopback.turn { loopback.server.incompleteByteCount(lane: 0) == 1 })
+        let answer = loopback.answer
+        loopback.answer = {
+            $0.respond(to: $1.id, status: 200, body: [UInt8](repeating: 1, count: 32 << 20))
+        }
+        let deaf = try (0..<2).map { _ in try loopback.connect(reading: false) }
+        deaf.forEach { $0.send(get) }
+        let count = loopback.requests.count
+        #expect(loopback.turn { loopback.requests.count == count + 2 })
+        loopback.answer = answer
+        for number in 1...2 {
+            let newcomer = try loopback.connect()
+            newcomer.send(get)
+            #expect(loopback.turn { newcomer.answers.count == 1 })
+            #expect(loopback.server.evictionCount(.answer) == UInt64(number))
+        }
+        #expect(!kept.hasEnded && !begun.hasEnded)
+    }
 }

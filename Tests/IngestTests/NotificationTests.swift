@@ -278,20 +278,73 @@ private struct NotificationDoor {
         #expect(door.turns(milliseconds: 3_000).map(\.1).filter { $0 == 200 } == [200])
     }
 
-    @Test func `that are genuine and sent over and over fill the topic at a bounded rate`() throws {
+    @Test func `that are genuine fill the topic at a bounded rate`() throws {
         var door = try NotificationDoor()
         try door.meetApple()
-        let signed = door.apple.sign(NotificationDoor.payload(byteCount: 30_000))
-        var byteCount = 0
-        while door.send(signed: signed) == (200, "") {
+        var (byteCount, number) = (0, 0)
+        var signed = ""
+        repeat {
             byteCount += signed.utf8.count
             try #require(byteCount <= NotificationGate.storedBytesBurst)
             door.outputs.removeAll()
-        }
+            number += 1
+            signed = door.apple.sign(
+                NotificationDoor.payload(",\"number\":\(number)", byteCount: 30_000)
+            )
+        } while door.send(signed: signed) == (200, "")
         #expect(door.send(signed: signed) == (429, "ingest.too_many_requests"))
         #expect(byteCount > NotificationGate.storedBytesBurst / 10 * 9)
         door.now += 10
         #expect(door.send(signed: signed) == (200, ""))
+    }
+
+    @Test func `that are sent over and over leave room for those that are sent once`() throws {
+        var door = try NotificationDoor()
+        try door.meetApple()
+        let held = door.apple.sign(NotificationDoor.payload(byteCount: 30_000))
+        // The first is no repeat.
+        var byteCount = -held.utf8.count
+        while door.send(signed: held) == (200, "") {
+            byteCount += held.utf8.count
+            try #require(byteCount <= NotificationGate.repeatedBytesBurst)
+            door.outputs.removeAll()
+        }
+        #expect(byteCount > NotificationGate.repeatedBytesBurst / 10 * 9)
+        for number in 0..<10 {
+            #expect(door.send(signed: held) == (429, "ingest.too_many_requests"))
+            let once = NotificationDoor.payload(",\"number\":\(number)", byteCount: 30_000)
+            #expect(door.send(signed: door.apple.sign(once)) == (200, ""))
+        }
+        door.now += 100
+        #expect(door.send(signed: held) == (200, ""))
+        // Apple sends again, at the earliest after an hour, what it could not deliver.
+        door.now += 2 * RecentNotifications.milliseconds
+        var count = 0
+        while count < 50, door.send(signed: held) == (200, "") {
+            count += 1
+            door.outputs.removeAll()
+        }
+        #expect(count * held.utf8.count > NotificationGate.repeatedBytesBurst)
+    }
+
+    @Test func `that were stored lately are known for ten minutes, and not for ever`() {
+        var recent = RecentNotifications(now: 0)
+        func knows(_ identity: UInt64, at now: Int64) -> Bool {
+            recent.contains(identity, now: now)
+        }
+        for number: UInt64 in 0..<UInt64(RecentNotifications.countMax) {
+            recent.insert(number, now: 1_000)
+        }
+        #expect(knows(0, at: 1_000 + RecentNotifications.milliseconds - 1))
+        // One more than a generation has room for: the older one stays, until there are twice as many.
+        for number: UInt64 in 0..<UInt64(RecentNotifications.countMax) {
+            recent.insert(1 << 32 | number, now: 2_000)
+        }
+        #expect(knows(0, at: 2_000))
+        recent.insert(1 << 33, now: 2_000)
+        #expect(!knows(0, at: 2_000))
+        #expect(knows(1 << 32, at: 2_000))
+        #expect(!knows(1 << 33, at: 2_000 + 2 * RecentNotifications.milliseconds))
     }
 
     @Test(arguments: [

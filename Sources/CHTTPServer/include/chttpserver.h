@@ -195,10 +195,10 @@ enum chttp_eviction {
     CHTTP_EVICTION_SILENT,         /* it had sent nothing */
     CHTTP_EVICTION_HEAD,           /* a part of a head */
     CHTTP_EVICTION_UNSERVED,       /* idle, and never had an answer below 400 */
+    CHTTP_EVICTION_ANSWER,         /* its peer has not taken all of an answer */
     CHTTP_EVICTION_IDLE,
     CHTTP_EVICTION_BODY,           /* a part of a body; plus its lane */
-    CHTTP_EVICTION_ANSWER = CHTTP_EVICTION_BODY + CHTTP_LANE_COUNT_MAX, /* not taken */
-    CHTTP_EVICTION_COUNT,
+    CHTTP_EVICTION_COUNT = CHTTP_EVICTION_BODY + CHTTP_LANE_COUNT_MAX,
 };
 
 /**
