@@ -4,7 +4,10 @@ package import TokenDomain
 ///
 /// A body that is empty, cut off, not JSON or of another shape holds nothing: the status decides.
 package struct AppleBody: Equatable, Sendable {
-    /// The most reasons kept of one answer; a report of ours cannot earn more.
+    /// The most reasons kept of one answer.
+    ///
+    /// A report that Apple has, sent again, earns one for each of its 100 line items and one for its
+    /// identifier, in no order that is known: those of the report itself are kept first.
     package static let errorCountMax = 100
 
     /// From `errors[]`, or from one bare object; nil where the body holds none.
@@ -30,8 +33,11 @@ package struct AppleBody: Equatable, Sendable {
         requestIdentifier = body["requestIdentifier"]?.text
         report = body["report"].flatMap { $0.members == nil ? nil : $0 }
         let objects = body["errors"]?.elements ?? [body]
-        let errors = objects.prefix(Self.errorCountMax).compactMap(Self.error)
-        self.errors = errors.isEmpty ? nil : errors
+        let errors = objects.compactMap(Self.error)
+        let ofReport = errors.filter { $0.lineItemID == nil }
+        let ofLineItems = errors.filter { $0.lineItemID != nil }
+        self.errors =
+            errors.isEmpty ? nil : Array((ofReport + ofLineItems).prefix(Self.errorCountMax))
     }
 
     private static func isSpace(_ byte: UInt8) -> Bool {

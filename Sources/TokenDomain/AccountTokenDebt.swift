@@ -167,10 +167,13 @@ package struct AccountTokenDebt: Equatable, Sendable {
             } else {
                 takeNext()
             }
-        case .lane:
+        case .lane(let trouble, _):
             // The lane waits, not the request; a newer one takes its place.
             if next != nil {
                 takeNext()
+            } else if trouble == .misdirected {
+                // It may be this request alone: the next probe of the lane is another one's.
+                nextAttemptAt = answer.retryAt
             }
         }
         return []

@@ -108,9 +108,17 @@ struct FoundRate: Equatable, Sendable {
             return beginPatience(at: areHelpless.0 ? few.start : some.start, now: now)
         }
         let way = min(Milliseconds(2 * (now - (cutAt ?? now)).count), Self.recoveryMax)
-        let least = Milliseconds(Int64(Self.recoveryCount / (ceiling * share) * 1_000))
+        var least = Self.timeToRecover(at: ceiling * share)
+        if refusedPart > Self.someMax / 2 {
+            // So the rate fell far, and so many requests would take hours, long after Apple is well.
+            least = min(least, max(Self.timeToRecover(at: rate * share), Self.recoveryMax))
+        }
         recovery = max(way, least, areFew ? recovery : Self.recoveryMin)
         cutAt = heldUntil
+    }
+
+    private static func timeToRecover(at rate: Double) -> Milliseconds {
+        Milliseconds(Int64(recoveryCount / rate * 1_000))
     }
 
     /// Takes up the rate from before the series, from which it grows; longer each time in a row.

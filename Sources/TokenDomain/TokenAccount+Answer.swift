@@ -142,6 +142,9 @@ extension TokenAccount {
             intent.nextAttemptAt = answer.retryAt
         case .futureDate:
             intent.nextAttemptAt = answer.answeredAt + ReportPolicy.clockSkew
+        case .lane(.misdirected, _):
+            // It may be this request alone: the next probe of the lane is another one's.
+            intent.nextAttemptAt = answer.retryAt
         case .lane:
             // The lane waits, not the report: it keeps its place.
             break

@@ -29,6 +29,8 @@ struct SendLane {
     var clearedAt: Timestamp?
     /// When nothing could last be sent, for minutes; nil where that never was.
     var troubledAt: Timestamp?
+    /// What was last answered as a wrong address is: it may be that request alone.
+    var misdirected: AccountPlace?
     /// Something of it failed, for no more than this is known, and may be tried again until then.
     var failingUntil: Timestamp?
 
@@ -61,7 +63,12 @@ struct SendLane {
     }
 
     /// The next debt, taken out.
+    ///
+    /// A stopped lane is probed with another one than was answered as a wrong address is, where it has one.
     mutating func popMostUrgent() -> ReadyDebt? {
+        if breaker.isStopped, ready.count > 1, ready.last?.place == misdirected {
+            ready.swapAt(ready.endIndex - 1, ready.endIndex - 2)
+        }
         let debt = ready.popLast()
         if ready.isEmpty, hasMore {
             needsRefill = true

@@ -97,6 +97,8 @@ extension Sender {
             if isHeld {
                 tellHeld(queue, until: lane.limiter.holdEnd(now: now) ?? now, now: now)
             }
+        case .trouble(.misdirected, _):
+            lane.misdirected = flight.place
         case .trouble:
             break
         }

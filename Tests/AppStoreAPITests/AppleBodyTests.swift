@@ -61,4 +61,13 @@ import TokenDomain
         let many = repeatElement(one, count: 5_000).joined(separator: ",")
         #expect(body("{\"errors\":[\(many)]}").errors?.count == AppleBody.errorCountMax)
     }
+
+    /// Apple's order is documented nowhere, and this one says that it has the report.
+    @Test func `gives the reasons of the report itself before those of its line items`() {
+        let items = (0..<100).map { "{\"errorCode\":1,\"lineItemId\":\"\($0)\"}" }
+        let own = #"{"errorCode":1,"fieldName":"requestIdentifier"}"#
+        let errors = body("{\"errors\":[\(items.joined(separator: ",")),\(own)]}").errors ?? []
+        #expect(errors.count == AppleBody.errorCountMax)
+        #expect(errors.contains { $0.fieldName == "requestIdentifier" })
+    }
 }

@@ -228,6 +228,22 @@ import TokenWire
         #expect(try bench.accountTokenOutcomes().map(\.attempts) == [4])
     }
 
+    /// The transaction is free text of whoever asks, and what stands before Apple reads paths.
+    @Test func `go on beside one whose path is refused`() throws {
+        let bench = ReportBench()
+        bench.rate = 1
+        bench.script = { $0.externalPurchaseID == ".." ? .status(403) : .answered }
+        bench.launch()
+        bench.requestAccountToken(Self.tokens[0], transaction: "..")
+        try bench.pass(.seconds(2))
+        for number in 0..<5 {
+            bench.requestAccountToken(Self.tokens[1], transaction: "\(number)")
+        }
+        try bench.pass(.hours(1))
+        let outcomes = try bench.accountTokenOutcomes().map(\.outcome)
+        #expect(outcomes == Array(repeating: .accepted, count: 5))
+    }
+
     @Test func `of an app whose key Apple refuses wait with its reports, on one probe`()
         throws
     {

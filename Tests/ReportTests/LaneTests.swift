@@ -187,6 +187,27 @@ import TokenDomain
         #expect(bench.appleStore.accepted.count == 5)
     }
 
+    /// It is the most urgent one, so it would be each probe as well.
+    @Test(arguments: [403, 404])
+    func `go on beside one request that is answered as a wrong address is`(status: Int) throws {
+        let bench = ReportBench()
+        bench.rate = 1
+        var isRight = false
+        var first: String?
+        bench.script = { call in
+            first = first ?? call.externalPurchaseID
+            return call.externalPurchaseID == first && !isRight ? .status(status) : .answered
+        }
+        bench.launch()
+        due(20, on: bench)
+        try bench.pass(.hours(1))
+        #expect(bench.appleStore.accepted.count == 19)
+        #expect(bench.deadLetters().isEmpty)
+        isRight = true
+        try bench.pass(.minutes(11))
+        #expect(bench.appleStore.accepted.count == 20)
+    }
+
     @Test func `ride out an outage of hours without a loss`() throws {
         let bench = ReportBench()
         bench.rate = 5

@@ -247,4 +247,19 @@ import TokenDomain
             #expect(refused < 0.03, "seed \(seed)")
         }
     }
+    /// Goal: a rate that fell while Apple refused much is back soon after it is well again.
+    @Test(arguments: [5.0, 20], [2, 3, 4])
+    func `is back soon after half an hour of many refusals`(rate: Double, refusedEvery: Int) {
+        for seed in Self.seeds {
+            for isBare in [false, true] {
+                let world = PaceWorld(limit: 100_000, rate: rate, isBare: isBare)
+                var run = RateLimiterRun(world, seed: seed)
+                run.apple.refusedEvery = refusedEvery
+                run.go(seconds: 1_800)
+                run.apple.refusedEvery = nil
+                run.go(seconds: 1_500)
+                #expect(run.requestsPerSecond >= rate * 0.9, "seed \(seed), bare \(isBare)")
+            }
+        }
+    }
 }
