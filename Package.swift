@@ -276,9 +276,11 @@ let package = Package(
         ),
         tests("StateStoreTests", ["CLibrocksdb", "StateStore", "TokenDomain"]),
         tests("HTTPServerTests", ["HTTPServer"]),
+        // Name servers that do not answer, for all that is linked with the tests.
+        .target(name: "SilentNames", path: "Tests/SilentNames"),
         tests(
             "HTTPClientTests",
-            ["HTTPClient", "HTTPServer"],
+            ["HTTPClient", "HTTPServer", "SilentNames"],
             exclude: ["silent_http2.py"]
         ),
         tests("TokenDomainTests", ["TokenDomain"]),

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-_Static_assert(LIBCURL_VERSION_NUM >= 0x075000, "CURLOPT_PREREQFUNCTION came with 7.80.0");
+_Static_assert(LIBCURL_VERSION_NUM >= 0x075700, "CURLOPT_QUICK_EXIT came with 7.87.0");
 
 enum { EVENT_COUNT_MAX = 64 };
 /* How many times the descriptor is looked at in one call. */
@@ -337,11 +337,6 @@ int chttp_client_cancel(struct chttp_client *client, uint64_t id)
         }
     }
     return 0;
-}
-
-size_t chttp_client_in_flight(const struct chttp_client *client)
-{
-    return client->waiting.count + client->active.count + client->ended.count;
 }
 
 void chttp_client_close(struct chttp_client *client)

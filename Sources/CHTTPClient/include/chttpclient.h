@@ -90,12 +90,6 @@ size_t chttp_client_take(struct chttp_client *client, struct chttp_client_respon
 int chttp_client_cancel(struct chttp_client *client, uint64_t id);
 
 /**
- * chttp_client_in_flight(client):
- * Requests submitted whose response was not taken.
- */
-size_t chttp_client_in_flight(const struct chttp_client *client);
-
-/**
  * chttp_client_close(client):
  * Drop everything.
  */
