@@ -10,12 +10,21 @@ package final class AppStoreClient: AppleClient {
         package var issuerID: String
         package var keyID: String
         package var key: P256PrivateKey
+        /// Of the key in the app's list, from 1; those that cannot be read count too.
+        package var number: Int
 
-        package init(bundleID: String, issuerID: String, keyID: String, key: P256PrivateKey) {
+        package init(
+            bundleID: String,
+            issuerID: String,
+            keyID: String,
+            key: P256PrivateKey,
+            number: Int = 1
+        ) {
             self.bundleID = bundleID
             self.issuerID = issuerID
             self.keyID = keyID
             self.key = key
+            self.number = number
         }
     }
 

@@ -9,11 +9,11 @@ package final class KeyRing {
     /// A lane signs with another key than before.
     package struct Change: Equatable, Sendable {
         package var lane: Lane
-        /// Refused; nil where the lane goes back to the first, as the list has changed.
+        /// Refused; nil where the lane goes back to the first, or the list has changed.
         package var refused: String?
         /// Nil where the app has no usable key any more.
         package var keyID: String?
-        /// Of the key in the list, from 1.
+        /// As ``AppStoreClient/Signer/number``; 1 where none is usable.
         package var number: Int
     }
 
@@ -58,7 +58,7 @@ package final class KeyRing {
         let next = (position + 1) % all.count
         positions[lane] = next
         changed(
-            Change(lane: lane, refused: keyID, keyID: all[next].keyID, number: next + 1)
+            Change(lane: lane, refused: keyID, keyID: all[next].keyID, number: all[next].number)
         )
     }
 
@@ -67,17 +67,26 @@ package final class KeyRing {
         let before = signers[appAppleID]
         let now = load(appAppleID)
         signers[appAppleID] = now
-        if let before, before.map(\.keyID) != now.map(\.keyID) {
-            startWithFirst(appAppleID: appAppleID)
+        let isSame = before?.elementsEqual(now) { $0.keyID == $1.keyID && $0.number == $1.number }
+        if isSame == false {
+            startWithFirst(appAppleID, in: AppleEnvironment.allCases)
         }
     }
 
     /// Signs with the first key again, in every lane of an app: somebody says that Apple accepts it now.
     package func startWithFirst(appAppleID: Int64) {
+        let lanes = positions.keys.filter { $0.appAppleID == appAppleID }
+        startWithFirst(appAppleID, in: lanes.map(\.environment))
+    }
+
+    private func startWithFirst(_ appAppleID: Int64, in environments: [AppleEnvironment]) {
         let first = signers(of: appAppleID).first
-        for lane in positions.keys.filter({ $0.appAppleID == appAppleID }) {
+        for environment in environments {
+            let lane = Lane(appAppleID: appAppleID, environment: environment)
             positions[lane] = nil
-            changed(Change(lane: lane, refused: nil, keyID: first?.keyID, number: 1))
+            changed(
+                Change(lane: lane, refused: nil, keyID: first?.keyID, number: first?.number ?? 1)
+            )
         }
     }
 
@@ -87,6 +96,9 @@ package final class KeyRing {
         }
         let loaded = load(appAppleID)
         signers[appAppleID] = loaded
+        if let first = loaded.first, first.number > 1 {
+            startWithFirst(appAppleID, in: AppleEnvironment.allCases)
+        }
         return loaded
     }
 }

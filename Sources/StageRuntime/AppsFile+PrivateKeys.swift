@@ -21,15 +21,16 @@ extension AppsFile.Key {
 }
 
 extension AppsFile.App {
-    /// Its keys that can be read, in their order, and what is wrong with the others.
+    /// Its keys that can be read, each with its number in the list, and what is wrong with the others.
     package func privateKeys() -> (
-        good: [(name: AppsFile.Key, key: P256PrivateKey)], faults: [ConfigurationFault]
+        good: [(number: Int, name: AppsFile.Key, key: P256PrivateKey)],
+        faults: [ConfigurationFault]
     ) {
-        var good: [(name: AppsFile.Key, key: P256PrivateKey)] = []
+        var good: [(number: Int, name: AppsFile.Key, key: P256PrivateKey)] = []
         var faults: [ConfigurationFault] = []
-        for name in keys {
+        for (index, name) in keys.enumerated() {
             do throws(ConfigurationFault) {
-                good.append((name, try name.privateKey()))
+                good.append((index + 1, name, try name.privateKey()))
             } catch {
                 faults.append(error)
             }

@@ -118,12 +118,13 @@ final class AppBook {
                 ("because", .text(fault.sentence))
             )
         }
-        return keys.good.map { name, key in
+        return keys.good.map { number, name, key in
             AppStoreClient.Signer(
                 bundleID: app.bundleID,
                 issuerID: name.issuerID,
                 keyID: name.keyID,
-                key: key
+                key: key,
+                number: number
             )
         }
     }

@@ -10,12 +10,12 @@ final class KeyMetrics {
             "report_key_number",
             help:
                 "Which of an app's keys in TOLLWAY_APPS_FILE signs, by app and environment: 1 is the"
-                + " first; 2 while Apple refuses the first.",
+                + " first; 2 while Apple refuses the first, or it cannot be read.",
             labels: ["app", "environment"]
         )
     }
 
-    /// Every lane begins with the first.
+    /// Every lane begins with the first, where it can be read.
     func expect(apps: [Int64]) {
         for app in apps {
             for environment in AppleEnvironment.allCases {

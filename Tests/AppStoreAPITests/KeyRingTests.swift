@@ -10,6 +10,8 @@ import TokenDomain
     /// A file of keys that a test can change.
     private final class File {
         var keyIDs: [String]
+        /// Of the list, and left out by who loads it.
+        var unreadable: Set<String> = []
         private(set) var changes: [KeyRing.Change] = []
         private let key: P256PrivateKey
 
@@ -21,8 +23,14 @@ import TokenDomain
         var ring: KeyRing {
             KeyRing(
                 load: { [self] _ in
-                    keyIDs.map {
-                        AppStoreClient.Signer(bundleID: "b", issuerID: "i", keyID: $0, key: key)
+                    keyIDs.enumerated().filter { !unreadable.contains($1) }.map { index, keyID in
+                        AppStoreClient.Signer(
+                            bundleID: "b",
+                            issuerID: "i",
+                            keyID: keyID,
+                            key: key,
+                            number: index + 1
+                        )
                     }
                 },
                 changed: { [self] in changes.append($0) }
@@ -95,12 +103,28 @@ import TokenDomain
         #expect(file.changes.last?.number == 2)
         file.keyIDs = []
         ring.reload(appAppleID: 1)
-        #expect(file.changes.count == 2)
+        #expect(file.changes.map(\.lane) == [production, production, sandbox])
         #expect(file.changes.last?.number == 1 && file.changes.last?.keyID == nil)
         file.keyIDs = ["new", "old"]
         ring.reload(appAppleID: 1)
         #expect(ring.signer(of: production)?.keyID == "new")
         #expect(file.changes.last?.number == 1)
+    }
+
+    /// Who replaces a key revokes the old one as soon as he is told that the new one signs.
+    @Test func `keep their numbers where the first cannot be read`() throws {
+        let file = try File(["old"])
+        let ring = file.ring
+        #expect(ring.signer(of: production)?.keyID == "old")
+        file.keyIDs = ["new", "old"]
+        file.unreadable = ["new"]
+        ring.reload(appAppleID: 1)
+        #expect(file.changes.map(\.keyID) == ["old", "old"])
+        #expect(file.changes.map(\.number) == [2, 2])
+        file.unreadable = []
+        ring.reload(appAppleID: 1)
+        #expect(file.changes.suffix(2).map(\.keyID) == ["new", "new"])
+        #expect(file.changes.suffix(2).map(\.number) == [1, 1])
     }
 
     @Test func `leave one alone`() throws {

@@ -78,12 +78,13 @@ struct AppleKeys {
             throw fault
         }
         // Where one of two cannot be read, the other one may do: doctor reports it.
-        return keys.good.map { name, key in
+        return keys.good.map { number, name, key in
             AppStoreClient.Signer(
                 bundleID: app.bundleID,
                 issuerID: name.issuerID,
                 keyID: name.keyID,
-                key: key
+                key: key,
+                number: number
             )
         }
     }

@@ -138,7 +138,7 @@ struct DoctorFiles {
             )
             let path = try configuration.requiredFile(.appsFile)
             return try AppsFile.load(path, needsKeys: true).apps.flatMap { app in
-                app.privateKeys().good.map { name, key in
+                app.privateKeys().good.map { _, name, key in
                     DoctorApple.SigningKey(
                         appAppleID: app.appAppleID,
                         signer: AppStoreClient.Signer(
