@@ -19,7 +19,8 @@ extension PurchasesStage {
     /// or a rate of its own, may end its wait, and a retraction does.
     ///
     /// What refers to the buy was said of it as it was: while such an item waits for it, only its rate,
-    /// product and dates may change. A change that cannot be taken waits, and all behind it.
+    /// product and dates may change. One that may not yet waits, and all behind it; one that breaks a rule
+    /// is refused, and the next may be right.
     ///
     /// Where the buy's own event is forgotten and a restatement stands for it, the newest one does: a replay
     /// is known by what it makes of the sale.
@@ -28,8 +29,9 @@ extension PurchasesStage {
         _ place: BookPlace,
         _ event: inout BookedEvent,
         _ book: inout Book,
-        now: Timestamp
+        into plan: inout BatchPlan
     ) throws(StoreFault) -> Decision {
+        let now = plan.now
         for _ in 0..<Self.correctionCountMax {
             let number = item.foldedTo ?? item.changeFirst
             guard number < item.changeNext, let sale = item.sale,
@@ -48,7 +50,9 @@ extension PurchasesStage {
             do throws(PurchaseFault) {
                 restated = try sale.applying(change, now: now)
             } catch {
-                return .wait(.rate)
+                tellRefusal(error.asFault, item, place, next, into: &plan)
+                try remove(number, of: &item, place, &book)
+                continue
             }
             if !restated.isSameMoney(as: sale), try isWaitedFor(place) {
                 return .wait(.rate)
@@ -69,6 +73,22 @@ extension PurchasesStage {
             }
         }
         return .wait(.now)
+    }
+
+    /// Takes a change out from among those of an item: no number between two of them is without an event.
+    private func remove(
+        _ number: Int64,
+        of item: inout BookedItem,
+        _ place: BookPlace,
+        _ book: inout Book
+    ) throws(StoreFault) {
+        for later in number + 1..<item.changeNext {
+            if let event = try book.event(later, of: place) {
+                book.put(event, number: later - 1, of: place)
+            }
+        }
+        item.changeNext -= 1
+        book.put(nil, number: item.changeNext, of: place)
     }
 
     /// The buy is settled with the changes that were folded into it.

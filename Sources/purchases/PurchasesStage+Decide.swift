@@ -61,7 +61,7 @@ extension PurchasesStage {
         }
         var decision = try decide(number, &item, place, event, &book, now: now)
         if number == 0, case .wait(.rate) = decision {
-            decision = try correct(&item, place, &event, &book, now: now)
+            decision = try correct(&item, place, &event, &book, into: &plan)
         }
         try enact(decision, item, place, event, hasTurn: hasTurn, &book, into: &plan)
         // A token that came while a change of what is not owed was in turn has woken nobody.

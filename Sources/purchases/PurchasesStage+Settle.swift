@@ -126,50 +126,18 @@ extension PurchasesStage {
         into plan: inout BatchPlan
     ) throws(StoreFault) {
         var item = item
-        var ledger = outcome(
-            .rejected,
+        tellRefusal(
+            fault,
+            errors: errors,
+            token: token,
+            requestIdentifier: requestIdentifier,
             item,
             place,
             event,
-            type(of: event, item),
-            reason: fault.code,
-            plan
+            into: &plan
         )
-        ledger.errors = errors
-        ledger.externalPurchaseID = token
-        ledger.requestIdentifier = requestIdentifier
-        append(ledger, place.key, trace: event.trace, to: &plan)
         if event.isOurs {
-            // No record came for it: whoever asked for the other retraction finds it in the ledger.
-            log.limited(
-                .error,
-                "a retraction that follows from another one was refused",
-                per: event.trace?.traceID,
-                ("appAppleId", .integer(place.key.lane.appAppleID)),
-                ("code", .text(fault.code)),
-                ("traceId", .text(event.trace?.traceID ?? ""))
-            )
             try refuseParent(fault, of: item, place, &book, into: &plan)
-        } else {
-            metrics.count(.deadLetter, String(fault.reason), of: place.key.lane)
-            plan.append(
-                DeadLetter(
-                    fault: fault,
-                    worker: .purchases,
-                    origin: DeadLetter.Origin(
-                        topic: sources[0],
-                        partition: place.partition,
-                        offset: event.offset,
-                        group: group
-                    ),
-                    failedAt: plan.now,
-                    history: event.history.map(DeadLetter.History.init) ?? .none
-                ),
-                topic: Self.deadLettersIndex,
-                key: Array(place.key.purchaseKeyBytes),
-                value: event.value,
-                trace: event.trace
-            )
         }
         let wasBase = item.turn == 0
         if wasBase {
@@ -193,6 +161,63 @@ extension PurchasesStage {
             item.parent = nil
         }
         try goOn(&item, place, &book, now: plan.now)
+    }
+
+    /// Tells that an event breaks a rule: a row of the ledger, and a dead letter.
+    func tellRefusal(
+        _ fault: Fault,
+        errors: [AppleError] = [],
+        token: TokenID? = nil,
+        requestIdentifier: String? = nil,
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        into plan: inout BatchPlan
+    ) {
+        var ledger = outcome(
+            .rejected,
+            item,
+            place,
+            event,
+            type(of: event, item),
+            reason: fault.code,
+            plan
+        )
+        ledger.errors = errors
+        ledger.externalPurchaseID = token
+        ledger.requestIdentifier = requestIdentifier
+        append(ledger, place.key, trace: event.trace, to: &plan)
+        if event.isOurs {
+            // No record came for it: whoever asked for the other retraction finds it in the ledger.
+            log.limited(
+                .error,
+                "a retraction that follows from another one was refused",
+                per: event.trace?.traceID,
+                ("appAppleId", .integer(place.key.lane.appAppleID)),
+                ("code", .text(fault.code)),
+                ("traceId", .text(event.trace?.traceID ?? ""))
+            )
+        } else {
+            metrics.count(.deadLetter, String(fault.reason), of: place.key.lane)
+            plan.append(
+                DeadLetter(
+                    fault: fault,
+                    worker: .purchases,
+                    origin: DeadLetter.Origin(
+                        topic: sources[0],
+                        partition: place.partition,
+                        offset: event.offset,
+                        group: group
+                    ),
+                    failedAt: plan.now,
+                    history: event.history.map(DeadLetter.History.init) ?? .none
+                ),
+                topic: Self.deadLettersIndex,
+                key: Array(place.key.purchaseKeyBytes),
+                value: event.value,
+                trace: event.trace
+            )
+        }
     }
 
     /// An item cannot be retracted, so what it refers to cannot be either.
