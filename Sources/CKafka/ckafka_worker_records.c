@@ -126,8 +126,6 @@ static int take_message(ckafka_worker *w, rd_kafka_message_t *message, ckafka_fa
             h->next = message->offset + 1;
         }
         /* Else not ours any more, or delivered before. */
-        if (atomic_load(&w->watch.is_away))
-            atomic_store(&w->watch.is_away, 0);
         if (w->refusal.since && message->rkt &&
             strcmp(rd_kafka_topic_name(message->rkt), w->refusal.topic) == 0)
             w->refusal.since = 0;

@@ -64,8 +64,8 @@ extension Committer {
                 continue
             }
             switch step(unsafe ckafka_transaction_warm_up(core)) {
-            case .fine: break
-            case .abort: noteRefusal()
+            case .fine: refusedSince = isOnlyWarmUpRefused ? nil : refusedSince
+            case .abort: noteRefusal(isOfWarmUp: true)
             case .rebuild: return false
             }
             state.withLock { $0.isReady = true }

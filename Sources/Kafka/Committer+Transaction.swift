@@ -283,12 +283,13 @@ extension Committer {
     }
 
     /// A right or a target is missing: gives up when that lasts.
-    func noteRefusal() {
+    func noteRefusal(isOfWarmUp: Bool = false) {
         var fault = ckafka_fault()
         let what = CText.text(of: failure.message)
         guard unsafe ckafka_fail_refused(&fault, failure.code, what) != 0 else {
             return
         }
+        isOnlyWarmUpRefused = isOfWarmUp && (isOnlyWarmUpRefused || refusedSince == nil)
         guard let since = refusedSince else {
             refusedSince = .now
             let text = CText.text(of: fault.message)

@@ -89,6 +89,8 @@ internal import Synchronization
     var rebuilds: [ContinuousClock.Instant] = []
     /// Something, without a commit in between.
     var refusedSince: ContinuousClock.Instant?
+    /// Only warm-ups of producers were refused: one that is well ends it.
+    var isOnlyWarmUpRefused = false
 
     init(of worker: OpaquePointer, _ setup: Setup, inquiries: Inquiries) throws(LogFault) {
         // Wrong settings are refused now, not by the thread.

@@ -63,8 +63,9 @@ package struct ProcessSignals: Sendable {
                 if seconds > 0 {
                     alarm(seconds)
                 }
-                signal(SIGINT, SIG_DFL)
-                signal(SIGTERM, SIG_DFL)
+                // Not the default action, which the kernel spares process 1: in a container that is us.
+                signal(SIGINT) { _exit(128 + $0) }
+                signal(SIGTERM) { _exit(128 + $0) }
             }
         }
     }

@@ -9,8 +9,8 @@ final class Restore {
     static let recordCountMax = 10_000
     /// A predecessor that is ending, or a second instance about to be fenced, may hold the store.
     static let lockedMillisecondsMax = 90_000
-    /// Questions about a changelog's partition that Kafka does not know: 45 s of them, as long as a
-    /// topic or a right may be gone.
+    /// Questions about a changelog's partition that Kafka does not know, or refuses: 45 s of them, as
+    /// long as a topic or a right may be gone.
     static let missingCountMax = 45_000 / WorkerRun.retryMilliseconds
 
     let partition: Int32
@@ -49,8 +49,24 @@ final class Restore {
 
     /// Reads one slice.
     ///
+    /// A right that was missing for a moment, or a login that was cut off, is `unavailable` for 45 s, and then
+    /// the end of the worker.
+    ///
     /// - Returns: the store once it is complete; nil while there is more to read.
     func slice(waitMilliseconds: Int) throws -> (any PartitionStore)? {
+        do {
+            let store = try sliceUnlessRefused(waitMilliseconds)
+            missingCount = 0
+            return store
+        } catch LogFault.misconfigured(let message) where missingCount < Self.missingCountMax {
+            missingCount += 1
+            // What was refused is not read on: it begins again where the store ends.
+            close()
+            throw LogFault.unavailable(code: "REFUSED", message: message)
+        }
+    }
+
+    private func sliceUnlessRefused(_ waitMilliseconds: Int) throws -> (any PartitionStore)? {
         guard let (reader, store) = try openedUnlessLocked(waitMilliseconds) else {
             return nil
         }

@@ -53,6 +53,11 @@ extension WorkerLoop {
     /// Of outputs and state for the next transaction.
     var heldByteCount: Int { outputs.arena.count + state.openByteCount }
 
+    /// Whether the stage's tick is called; where it is not, nobody takes what came back for the stage.
+    var isTicking: Bool {
+        stage is any TickingStage && !isRestoring && !assigned.isEmpty && !aborts.isSearching
+    }
+
     /// How many records may be taken now: none while state is being restored, or while the plan for
     /// the next transaction is full.
     ///

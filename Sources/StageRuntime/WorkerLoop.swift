@@ -253,9 +253,7 @@ package final class WorkerLoop {
     }
 
     private func tick() throws -> Bool {
-        guard let ticking = stage as? any TickingStage, !isRestoring, !assigned.isEmpty,
-            !aborts.isSearching
-        else {
+        guard isTicking, let ticking = stage as? any TickingStage else {
             return false
         }
         var plan = beginPlan()

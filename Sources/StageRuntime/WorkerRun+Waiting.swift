@@ -9,8 +9,9 @@ extension WorkerRun {
     func waitForWork(
         _ loop: WorkerLoop,
         _ recordLog: KafkaLog,
-        _ ticking: (any TickingStage)?
+        _ stage: (any TickingStage)?
     ) -> ProcessSignals.Event? {
+        let ticking = loop.isTicking ? stage : nil
         var entries = entries([recordLog.wakeDescriptor, ticking?.wakeDescriptor ?? -1])
         var event = wait(&entries, milliseconds: idleMilliseconds(loop, ticking))
         if entries[1].revents != 0 {

@@ -45,7 +45,56 @@ import Testing
                 }
                 return batch.records.isEmpty ? nil : true
             }
-            #expect(!kafka.isBrokerAway)
+            try until(world, "nobody said that the broker is back") {
+                kafka.isBrokerAway ? nil : true
+            }
+        }
+    }
+
+    /// What was fetched before says nothing of the broker, and the client library tells only once.
+    @Test func `knows that the broker is away while it reads what came before`() async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            let records = (0..<2_000).map { _ in
+                OutsideRecord(partition: 0, key: nil, value: [1])
+            }
+            try world.write(records, to: "source")
+            let log = try world.openLog(
+                group: "g",
+                instance: "a",
+                sources: ["source"],
+                targets: [],
+                changelog: nil
+            )
+            defer { log.close(deadlineMilliseconds: 2000) }
+            let kafka = try #require(log as? KafkaLog)
+            var batch = RecordBatch()
+            func read() throws {
+                let event = try kafka.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 5)
+                if event != nil {
+                    _ = try kafka.completeAssignment()
+                }
+            }
+            try until(world, "no record came") {
+                try read()
+                return batch.records.isEmpty ? nil : true
+            }
+            mock.setAway(true)
+            let other = try until(world, "nobody said that the broker is away") {
+                _ = try kafka.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 5)
+                return kafka.isBrokerAway ? batch.records.count : nil
+            }
+            for _ in 0..<100 {
+                try read()
+                #expect(kafka.isBrokerAway)
+            }
+            #expect(batch.records.count >= other + 100, "nothing was fetched before")
+            mock.setAway(false)
+            try until(world, "nobody said that the broker is back") {
+                kafka.isBrokerAway ? nil : true
+            }
         }
     }
 

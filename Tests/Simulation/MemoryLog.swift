@@ -27,6 +27,8 @@ package final class MemoryLog: RecordLog {
 
     /// Of every changelog: what was before it is gone.
     package var changelogStartOffset: Int64 = 0
+    /// So many questions about a changelog are refused, as without the right.
+    package var refusedChangelogCount = 0
 
     package var wakeDescriptor: Int32 { -1 }
 
@@ -273,6 +275,10 @@ package final class MemoryLog: RecordLog {
         from offset: Int64
     ) throws(LogFault) -> any ChangelogReader {
         try checkUp()
+        guard refusedChangelogCount == 0 else {
+            refusedChangelogCount -= 1
+            throw .misconfigured(message: "the right to read \(partition) is missing")
+        }
         guard partition.partition < cluster.partitionCount(of: partition.topic) else {
             throw .unavailable(code: "_UNKNOWN_PARTITION", message: "there is no \(partition)")
         }

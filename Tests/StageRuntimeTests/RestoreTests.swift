@@ -55,6 +55,7 @@ private final class NoStage: StatefulStage {
 private struct RestoreBench {
     let telemetry = SilentTelemetry()
     let restore: Restore
+    let log: MemoryLog
 
     init(
         _ disk: any StoreProvider,
@@ -71,7 +72,7 @@ private struct RestoreBench {
         if isFirstAborted {
             cluster.abort(topic: "changelog", offset: 0)
         }
-        let log = MemoryLog(
+        log = MemoryLog(
             cluster: cluster,
             group: "g",
             transactionalID: "t",
@@ -209,6 +210,34 @@ private struct RestoreBench {
         #expect(ends.map { $0?.exitCode } == [75, 75])
         #expect(ends[0]?.sentence.contains("(decoded 0 1 2, received 0 1)") == true)
         #expect(disks.map(\.openCount) == [0, 0])
+    }
+}
+
+@Suite struct `A changelog that Kafka refuses` {
+    /// Rights are replaced, and brokers are restarted behind a proxy that ends the handshake.
+    @Test func `ends the worker with 2, once it is not only for a moment`() throws {
+        let bench = RestoreBench(MemoryDisk())
+        bench.log.refusedChangelogCount = Restore.missingCountMax
+        for _ in 0..<Restore.missingCountMax {
+            let fault = #expect(throws: LogFault.self) {
+                try bench.restore.slice(waitMilliseconds: 0)
+            }
+            guard case .unavailable = fault else {
+                Issue.record("\(String(describing: fault))")
+                return
+            }
+        }
+        #expect(try bench.restore.slice(waitMilliseconds: 0) != nil)
+        let refused = RestoreBench(MemoryDisk())
+        refused.log.refusedChangelogCount = Restore.missingCountMax + 1
+        for _ in 0..<Restore.missingCountMax {
+            #expect(throws: LogFault.self) { try refused.restore.slice(waitMilliseconds: 0) }
+        }
+        let end = #expect(throws: LogFault.self) { try refused.restore.slice(waitMilliseconds: 0) }
+        guard case .misconfigured = end else {
+            Issue.record("\(String(describing: end))")
+            return
+        }
     }
 }
 
