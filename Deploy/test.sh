@@ -156,6 +156,8 @@ if run 'sanitizer build' swift build --build-tests "${sanitized[@]}" >/dev/null;
     test_run 'sanitizers, server' --skip-build "${sanitized[@]}" --filter '^HTTPServerTests\.'
     # One after the other, as above.
     test_run 'sanitizers, Kafka' --skip-build "${sanitized[@]}" --no-parallel --filter '^KafkaTests\.'
+else
+    grep -E 'error:|warning:' "$log" | head -n 50 || tail -n 50 "$log"
 fi
 
 step 'summary'

@@ -15,7 +15,7 @@ enum PurchaseCheckCommand {
             .value(
                 "--tokens",
                 "FILE",
-                "the customers' tokens: one a line, as POST /v1/tokens takes"
+                "the customers' tokens: one a line, alone or as {\"token\":…,\"customer\":…}"
             ),
             .value("--rates", "FILE", "exchange rates: date,from,to,rate"),
         ],

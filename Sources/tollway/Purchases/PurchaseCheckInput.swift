@@ -76,7 +76,7 @@ enum PurchaseCheckInput {
     }
 
     private static func token(_ text: [UInt8]) throws(DecodeFault) -> OwnedToken {
-        guard text.first == UInt8(ascii: "{") else {
+        guard text.first(where: { $0 != UInt8(ascii: " ") }) == UInt8(ascii: "{") else {
             return OwnedToken(token: try decodeToken(text.span))
         }
         var token: [UInt8]?

@@ -15,8 +15,6 @@ struct BookStanding: Equatable {
     var externalPurchaseID: String?
     /// UNIX milliseconds.
     var waitingSince: Int64?
-    /// Tokens that Apple refused for the date of the sale.
-    var excluded: [String] = []
 
     var isHeld: Bool { wait != "idle" && wait != "reopening" }
 
@@ -28,11 +26,6 @@ struct BookStanding: Equatable {
                 switch (key, try scanner.peekKind()) {
                 case ("wait", .object): try standing.readWait(&scanner)
                 case ("waitingSince", .number): standing.waitingSince = try scanner.integer()
-                case ("excluded", .array):
-                    try scanner.beginArray()
-                    while try scanner.nextElement() {
-                        standing.excluded.append(try scanner.string())
-                    }
                 default: try scanner.skip()
                 }
             }

@@ -256,7 +256,8 @@ extension PurchaseSearch {
             let day = sale?.creationDate.map {
                 String(WallClock.rfc3339(milliseconds: $0).prefix(10))
             }
-            return "waits for an exchange rate of \(currency) within 48 hours of "
+            let other = sale?.reportingCurrency.map { " to \($0)" } ?? ""
+            return "waits for an exchange rate of \(currency)\(other) within 48 hours of "
                 + (day ?? "its date") + ": \(Setting.exchangeRatesFile.fullName)"
         case "reference": return reference(standing, sale, until)
         case "base": return "waits for the buy or refund that it changes\(until)"
@@ -278,8 +279,7 @@ extension PurchaseSearch {
         switch standing.key?.kind {
         case .event:
             let at = standing.until.map { " at \(WallClock.rfc3339(milliseconds: $0))" } ?? ""
-            return "goes to report again\(at): it had no room for this, or knows another token as"
-                + " the primary of the period"
+            return "goes to report again\(at)"
         case .subscription:
             return "waits for the start of its subscription \(standing.key?.name ?? "")\(until)"
         // Its own, and no time ends it.

@@ -117,7 +117,7 @@ struct TracedItems {
             apps[bundleID] = app
         }
         note(TracedItem.Identity(purchaseKey, sale)) { item in
-            item.sale = sale
+            item.sale = sale.over(item.sale)
             item.receivedCount += 1
         }
     }
@@ -149,7 +149,7 @@ extension TracedItem {
     /// Takes in what records say that leave out of which app or environment it is.
     fileprivate mutating func merge(_ other: TracedItem) {
         if let newer = other.sale, newer.receivedAt ?? 0 >= sale?.receivedAt ?? 0 {
-            sale = newer
+            sale = newer.over(sale)
         }
         let others = [other.outcome, other.refusedChange].compactMap { $0 }
         let own = outcome?.settledAt

@@ -20,6 +20,17 @@ struct TracedSale: Equatable {
     var receivedAt: Int64?
     var requestID: String?
     var pricingCurrency: String?
+    var reportingCurrency: String?
+
+    /// A change says of the sale only what is to be another than it was.
+    func over(_ earlier: TracedSale?) -> TracedSale {
+        var whole = self
+        whole.creationDate = creationDate ?? earlier?.creationDate
+        whole.pricingCurrency = pricingCurrency ?? earlier?.pricingCurrency
+        whole.reportingCurrency = reportingCurrency ?? earlier?.reportingCurrency
+        whole.referenceLineItemID = referenceLineItemID ?? earlier?.referenceLineItemID
+        return whole
+    }
 
     /// What can be read; what stands behind a fault is not.
     init(_ value: Span<UInt8>) {
@@ -39,6 +50,7 @@ struct TracedSale: Equatable {
                     sale.statedEnvironment = AppleEnvironment(rawValue: try scanner.string())
                 case ("requestId", .string): sale.requestID = try scanner.string()
                 case ("pricingCurrency", .string): sale.pricingCurrency = try scanner.string()
+                case ("reportingCurrency", .string): sale.reportingCurrency = try scanner.string()
                 case ("appAppleId", .number): sale.appAppleID = try scanner.integerIfAny()
                 case ("creationDate", .number): sale.creationDate = try scanner.integerIfAny()
                 case ("receivedAt", .number): sale.receivedAt = try scanner.integerIfAny()
