@@ -83,7 +83,7 @@ import Testing
             }
             mock.setAway(true)
             let other = try until(world, "nobody said that the broker is away") {
-                _ = try kafka.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 5)
+                _ = try kafka.poll(into: &batch, recordCountMax: 0, waitMilliseconds: 5)
                 return kafka.isBrokerAway ? batch.records.count : nil
             }
             for _ in 0..<100 {
