@@ -53,6 +53,31 @@ private final class FirstOfKeyStage: StatefulStage {
     }
 }
 
+/// Always wants to be called.
+private final class EagerStage: TickingStage {
+    let derivesFromPrevious = false
+    let nextTick: Timestamp? = Timestamp(milliseconds: 0)
+    let wakeDescriptor: Int32 = -1
+    private(set) var tickCount = 0
+
+    func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
+        batch.records.forEach { _ in plan.conclude(.settled("seen")) }
+    }
+
+    func deriveChanges(
+        key: [UInt8],
+        value: [UInt8]?,
+        previous: [UInt8]?,
+        into changes: inout StoreChanges
+    ) {}
+
+    func assigned(_ partitions: [Int32], state: StagedState, now: Timestamp) {}
+    func revoked(_ partitions: [Int32]) {}
+    func tick(into plan: inout BatchPlan) { tickCount += 1 }
+    func committed(now: Timestamp) {}
+    func aborted() {}
+}
+
 @Suite struct `The loop of a worker` {
     /// Goal: whatever happens to its instances, every key goes out exactly once and every bad
     /// record is dead-lettered exactly once.
@@ -124,6 +149,28 @@ private final class FirstOfKeyStage: StatefulStage {
         try run.calm()
         #expect(loop.assignedPartitionCount == 3)
     }
+
+    /// A worker that waited for a stage that is not called would not wait at all: an hour of a processor for
+    /// each hour that Kafka is away.
+    @Test func `waits for no stage that it does not call`() throws {
+        var run = LoopRun(seed: 1)
+        let stage = EagerStage()
+        run.makeStage = { stage }
+        let loop = try run.startRestoring()
+        #expect(!loop.isTicking && stage.tickCount == 0)
+        for _ in 0..<20 where stage.tickCount == 0 {
+            _ = try loop.step(waitMilliseconds: 0)
+        }
+        #expect(loop.isTicking && stage.tickCount > 0)
+        run.loseKafkaAndSession()
+        while loop.assignedPartitionCount > 0 {
+            _ = try loop.step(waitMilliseconds: 0)
+        }
+        let count = stage.tickCount
+        #expect(!loop.isTicking)
+        #expect(throws: LogFault.self) { _ = try loop.step(waitMilliseconds: 0) }
+        #expect(stage.tickCount == count)
+    }
 }
 
 private final class ManualClock {
@@ -150,6 +197,7 @@ private struct LoopRun {
 
     let cluster: MemoryCluster
     var limits = WorkerLoop.Limits()
+    var makeStage: () -> any StatefulStage = { FirstOfKeyStage() }
     let telemetry = SilentTelemetry()
     private let clock = ManualClock()
     private var generator: SeededGenerator
@@ -189,7 +237,7 @@ private struct LoopRun {
                 worker: .dedupe,
                 group: "group",
                 log: log,
-                stage: FirstOfKeyStage(),
+                stage: makeStage(),
                 provider: disk,
                 limits: limits,
                 telemetry: telemetry,

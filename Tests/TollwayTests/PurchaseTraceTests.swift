@@ -368,8 +368,14 @@ import TokenWire
         let key = Self.customer.text
         try world.write(.purchasesReceived, key: Array(key.utf8), value)
         // It says neither currency nor date of the sale, which goes on waiting.
-        let change = #"{"type":"restate","lineItemId":"sale-1","reportingCurrency":"USD"}"#
-        try world.write(.purchasesReceived, key: Array(key.utf8), Array(change.utf8))
+        var change = sale
+        change.kind = .restate
+        change.creationDate = nil
+        change.pricingCurrency = nil
+        change.reportingCurrency = AlphaCode("USD")
+        value = []
+        change.write(to: &value)
+        try world.write(.purchasesReceived, key: Array(key.utf8), value)
         // The names of others of the customer begin with its name.
         for name in ["sale-1", "sale-10", "sale-11"] {
             let refused = Self.sale(name, at: now)
