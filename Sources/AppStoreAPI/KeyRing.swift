@@ -68,7 +68,8 @@ package final class KeyRing {
         let now = load(appAppleID)
         signers[appAppleID] = now
         let isSame = before?.elementsEqual(now) { $0.keyID == $1.keyID && $0.number == $1.number }
-        if isSame == false {
+        // Nobody was told yet of those that are loaded for the first time.
+        if isSame != true {
             startWithFirst(appAppleID, in: AppleEnvironment.allCases)
         }
     }

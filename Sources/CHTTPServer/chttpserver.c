@@ -2,6 +2,7 @@
 
 #include "internal.h"
 
+#include <limits.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -179,8 +180,10 @@ int chttp_server_descriptor(const struct chttp_server *server)
 static void go_on(struct chttp_server *server)
 {
     const struct connection *last = server->pending_last, *done = NULL;
+    /* One that stops lets nobody in, and has no other turn. */
+    const int count_max = server->is_stopping ? INT_MAX : EVENT_COUNT_MAX;
     int count;
-    for (count = 0; count < EVENT_COUNT_MAX && last && done != last; count++) {
+    for (count = 0; count < count_max && last && done != last; count++) {
         struct connection *connection = server->pending;
         server->pending = connection->next_pending;
         if (!server->pending)

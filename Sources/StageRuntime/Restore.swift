@@ -49,14 +49,16 @@ final class Restore {
 
     /// Reads one slice.
     ///
-    /// A right that was missing for a moment, or a login that was cut off, is `unavailable` for 45 s, and then
-    /// the end of the worker.
+    /// A right that was missing for a moment, or a login that was cut off, is `unavailable` for 45 s of
+    /// questions, and then the end of the worker.
     ///
     /// - Returns: the store once it is complete; nil while there is more to read.
     func slice(waitMilliseconds: Int) throws -> (any PartitionStore)? {
+        let countBefore = recordCount
         do {
             let store = try sliceUnlessRefused(waitMilliseconds)
-            missingCount = 0
+            // One that brought nothing may not have been answered yet.
+            missingCount = store == nil && recordCount == countBefore ? missingCount : 0
             return store
         } catch LogFault.misconfigured(let message) where missingCount < Self.missingCountMax {
             missingCount += 1

@@ -50,7 +50,7 @@ extension PurchasesStage {
             do throws(PurchaseFault) {
                 restated = try sale.applying(change, now: now)
             } catch {
-                tellRefusal(error.asFault, item, place, next, into: &plan)
+                tellRefusal(error.asFault, item, place, next, type: change.kind, into: &plan)
                 try remove(number, of: &item, place, &book)
                 continue
             }

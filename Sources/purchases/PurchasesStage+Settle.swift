@@ -164,6 +164,8 @@ extension PurchasesStage {
     }
 
     /// Tells that an event breaks a rule: a row of the ledger, and a dead letter.
+    ///
+    /// `type`: where it is another one's than the item's turn says.
     func tellRefusal(
         _ fault: Fault,
         errors: [AppleError] = [],
@@ -172,6 +174,7 @@ extension PurchasesStage {
         _ item: BookedItem,
         _ place: BookPlace,
         _ event: BookedEvent,
+        type: PurchaseEvent.Kind? = nil,
         into plan: inout BatchPlan
     ) {
         var ledger = outcome(
@@ -179,7 +182,7 @@ extension PurchasesStage {
             item,
             place,
             event,
-            type(of: event, item),
+            type ?? self.type(of: event, item),
             reason: fault.code,
             plan
         )

@@ -19,8 +19,9 @@ extension Sender {
             countFlight(flight.queue, -1)
             let budget = lanes[flight.queue]?.retryBudget ?? RetryBudget()
             var (answer, outcome) = Self.judge(reply, to: flight, now: now)
-            // What was accepted is not tried again: its wait is not drawn.
-            if reply.httpStatus != 200 || answer.isAgain {
+            // What was accepted is not tried again: its wait is not drawn. Nor is that of the lane's only
+            // request: the lane's probe is its.
+            if (reply.httpStatus != 200 || answer.isAgain) && !isOnlyProbe(flight, outcome) {
                 let wait = backoff.delay(
                     failureCount: budget.failureCount(flight.purpose.failureCount + 1),
                     using: &generator
@@ -31,6 +32,14 @@ extension Sender {
             apply(outcome, to: flight, now: now)
             return PlacedAnswer(place: flight.place, answer: answer)
         }
+    }
+
+    /// Whether it was answered as a wrong address is, and nothing else can probe its lane.
+    private func isOnlyProbe(_ flight: Flight, _ outcome: CircuitBreaker.Outcome) -> Bool {
+        guard case .trouble(.misdirected, _) = outcome else {
+            return false
+        }
+        return lanes[flight.queue]?.isWaiting != true
     }
 
     /// The answer may be retried at once: who needs a wait draws one.

@@ -111,6 +111,13 @@ import TokenDomain
         #expect(file.changes.last?.number == 1)
     }
 
+    @Test func `are told where they are read again before any was used`() throws {
+        let file = try File(["new", "old"])
+        file.unreadable = ["new"]
+        file.ring.reload(appAppleID: 1)
+        #expect(file.changes.map(\.number) == [2, 2])
+    }
+
     /// Who replaces a key revokes the old one as soon as he is told that the new one signs.
     @Test func `keep their numbers where the first cannot be read`() throws {
         let file = try File(["old"])

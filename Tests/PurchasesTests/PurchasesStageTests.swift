@@ -411,6 +411,8 @@ import TokenWire
             "purchases.creation_date_changed", "purchases.missing_field", "purchases.missing_field",
         ]
         #expect(bench.deadLetters().map(\.code).sorted() == codes)
+        let refused = try bench.outcomes().filter { $0.outcome == .rejected }
+        #expect(refused.map(\.type) == [.restate, .restate, .restate])
         bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
         bench.rates.isChanged = true
         try bench.pass(.minutes(1))

@@ -208,6 +208,20 @@ import TokenDomain
         #expect(bench.appleStore.accepted.count == 20)
     }
 
+    /// Somebody has given the key its role, and says so.
+    @Test func `are probed at once where they are read again, with their only report too`() throws {
+        let bench = ReportBench()
+        var isRight = false
+        bench.script = { _ in isRight ? .answered : .status(403) }
+        let instance = bench.launch()
+        due(1, on: bench)
+        try bench.pass(.hours(1))
+        isRight = true
+        instance.stage.sender.reload()
+        try bench.pass(.seconds(2))
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+
     @Test func `ride out an outage of hours without a loss`() throws {
         let bench = ReportBench()
         bench.rate = 5

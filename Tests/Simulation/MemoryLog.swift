@@ -29,6 +29,8 @@ package final class MemoryLog: RecordLog {
     package var changelogStartOffset: Int64 = 0
     /// So many questions about a changelog are refused, as without the right.
     package var refusedChangelogCount = 0
+    /// A reader of a changelog is refused with its second read, as without the right.
+    package var refusesChangelogReads = false
 
     package var wakeDescriptor: Int32 { -1 }
 
@@ -286,7 +288,8 @@ package final class MemoryLog: RecordLog {
             cluster: cluster,
             partition: partition,
             startOffset: changelogStartOffset,
-            from: Int(offset)
+            from: Int(offset),
+            isRefused: refusesChangelogReads
         )
     }
 
@@ -331,8 +334,17 @@ private final class MemoryChangelogReader: ChangelogReader {
     private let cluster: MemoryCluster
     private let partition: TopicPartition
     private var offset: Int
+    private let isRefused: Bool
+    private var readCount = 0
 
-    init(cluster: MemoryCluster, partition: TopicPartition, startOffset: Int64, from offset: Int) {
+    init(
+        cluster: MemoryCluster,
+        partition: TopicPartition,
+        startOffset: Int64,
+        from offset: Int,
+        isRefused: Bool
+    ) {
+        self.isRefused = isRefused
         self.cluster = cluster
         self.partition = partition
         self.startOffset = startOffset
@@ -350,6 +362,13 @@ private final class MemoryChangelogReader: ChangelogReader {
         recordCountMax: Int,
         waitMilliseconds: Int
     ) throws(LogFault) -> Bool {
+        readCount += 1
+        guard !isRefused else {
+            guard readCount < 2 else {
+                throw .misconfigured(message: "the right to read \(partition) is missing")
+            }
+            return false
+        }
         let entries = cluster.entries(of: partition)
         let stable = cluster.lastStableOffset(partition)
         var room = recordCountMax

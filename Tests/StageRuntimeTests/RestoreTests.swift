@@ -241,6 +241,26 @@ private struct RestoreBench {
     }
 }
 
+@Suite struct `A changelog that may be described and not read` {
+    @Test func `ends the worker, though its readers are opened again and again`() throws {
+        let bench = RestoreBench(MemoryDisk())
+        bench.log.refusesChangelogReads = true
+        var refusedCount = 0
+        var end: LogFault?
+        while end == nil, refusedCount <= Restore.missingCountMax {
+            do {
+                #expect(try bench.restore.slice(waitMilliseconds: 0) == nil)
+            } catch LogFault.unavailable {
+                refusedCount += 1
+            } catch let fault as LogFault {
+                end = fault
+            }
+        }
+        #expect(end == .misconfigured(message: "the right to read changelog/0 is missing"))
+        #expect(refusedCount == Restore.missingCountMax)
+    }
+}
+
 @Suite struct `A partition that has no changelog` {
     /// Kafka is there, and partitions were added to a topic while the worker ran: it must not wait for ever, as
     /// if Kafka were away.
