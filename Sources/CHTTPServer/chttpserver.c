@@ -2,8 +2,8 @@
 
 #include "internal.h"
 
-#include <limits.h>
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>

@@ -4,6 +4,26 @@ import RecordLogContract
 import Testing
 
 @Suite struct `The log on the embedded broker` {
+    /// The log of a worker that reads `source`.
+    private static func open(_ world: KafkaWorld) throws -> KafkaLog {
+        let log = try world.openLog(
+            group: "g",
+            instance: "a",
+            sources: ["source"],
+            targets: [],
+            changelog: nil
+        )
+        return try #require(log as? KafkaLog)
+    }
+
+    /// Reads one record at most, and takes the partitions that it is given.
+    private static func read(_ kafka: KafkaLog, into batch: inout RecordBatch) throws {
+        let event = try kafka.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 20)
+        if event != nil {
+            _ = try kafka.completeAssignment()
+        }
+    }
+
     @Test(arguments: RecordLogContract.allCases)
     func `keeps the promise that it`(promise: RecordLogContract) async throws {
         try await onThread {
@@ -20,15 +40,8 @@ import Testing
             let world = KafkaWorld(mock: mock)
             try world.write([OutsideRecord(partition: 0, key: nil, value: [1])], to: "source")
             mock.setAway(true)
-            let log = try world.openLog(
-                group: "g",
-                instance: "a",
-                sources: ["source"],
-                targets: [],
-                changelog: nil
-            )
-            defer { log.close(deadlineMilliseconds: 2000) }
-            let kafka = try #require(log as? KafkaLog)
+            let kafka = try Self.open(world)
+            defer { kafka.close(deadlineMilliseconds: 2000) }
             var batch = RecordBatch()
             try until(world, "nobody said that the broker is away") {
                 let asked = ContinuousClock.now
@@ -39,10 +52,7 @@ import Testing
             }
             mock.setAway(false)
             try until(world, "the record did not come after the broker's return") {
-                let event = try kafka.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 20)
-                if event != nil {
-                    _ = try kafka.completeAssignment()
-                }
+                try Self.read(kafka, into: &batch)
                 return batch.records.isEmpty ? nil : true
             }
             try until(world, "nobody said that the broker is back") {
@@ -61,24 +71,11 @@ import Testing
                 OutsideRecord(partition: 0, key: nil, value: [1])
             }
             try world.write(records, to: "source")
-            let log = try world.openLog(
-                group: "g",
-                instance: "a",
-                sources: ["source"],
-                targets: [],
-                changelog: nil
-            )
-            defer { log.close(deadlineMilliseconds: 2000) }
-            let kafka = try #require(log as? KafkaLog)
+            let kafka = try Self.open(world)
+            defer { kafka.close(deadlineMilliseconds: 2000) }
             var batch = RecordBatch()
-            func read() throws {
-                let event = try kafka.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 5)
-                if event != nil {
-                    _ = try kafka.completeAssignment()
-                }
-            }
             try until(world, "no record came") {
-                try read()
+                try Self.read(kafka, into: &batch)
                 return batch.records.isEmpty ? nil : true
             }
             mock.setAway(true)
@@ -87,7 +84,7 @@ import Testing
                 return kafka.isBrokerAway ? batch.records.count : nil
             }
             for _ in 0..<100 {
-                try read()
+                try Self.read(kafka, into: &batch)
                 #expect(kafka.isBrokerAway)
             }
             #expect(batch.records.count >= other + 100, "nothing was fetched before")

@@ -247,6 +247,7 @@ import TokenDomain
             #expect(refused < 0.03, "seed \(seed)")
         }
     }
+
     /// Goal: a rate that fell while Apple refused much is back soon after it is well again.
     @Test(arguments: [5.0, 20], [2, 3, 4])
     func `is back soon after half an hour of many refusals`(rate: Double, refusedEvery: Int) {
