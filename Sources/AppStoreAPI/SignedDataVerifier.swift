@@ -65,6 +65,11 @@ package final class SignedDataVerifier {
         /// for every buyer's device under the same certificates.
         package var isNotification: Bool { parts.isNotification }
 
+        /// The apps that its payload names; Apple names one.
+        package var bundleIDs: Set<BundleID> {
+            JSONValue(parts.payload).map { SignedIdentity($0).bundleIDs } ?? []
+        }
+
         /// What a genuine one is known by: the first bytes of its signature, which are of r.
         ///
         /// With the opposite s the signature verifies as well, and anybody can make that one.

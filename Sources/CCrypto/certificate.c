@@ -29,19 +29,31 @@ step(const uint8_t *position, const uint8_t *end, int wanted, int is_into)
 	return (is_into ? content : content + count);
 }
 
+/* Whether the bytes from ${position} to ${end} are these; no where ${end} is NULL. */
+static int
+is_value(const uint8_t *position, const uint8_t *end, const uint8_t *wanted, size_t count)
+{
+
+	return (end != NULL && (size_t)(end - position) == count &&
+	    memcmp(position, wanted, count) == 0);
+}
+
 /*
- * Whether a certificate's key is of RSA, or on a curve that it names.
+ * Whether a certificate's key is of RSA, or on P-256 or P-384 with both coordinates.
  *
  * OpenSSL 3 decodes the key with the certificate, before anybody has looked at a signature.  A curve that is
- * spelt out may have a prime for which one square root takes a tenth of a second.
+ * spelt out may have a prime for which one square root takes a tenth of a second, and a point with one
+ * coordinate of P-224 takes a millisecond.
  */
 static int
 has_cheap_key(const uint8_t *der, size_t count)
 {
 	static const uint8_t ec[] = {0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01};
+	static const uint8_t p256[] = {0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07};
+	static const uint8_t p384[] = {0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22};
 	static const uint8_t rsa[] = {0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01,
 	    0x01};
-	const uint8_t *end = der + count, *position, *parameters;
+	const uint8_t *end = der + count, *position, *parameters, *key, *point;
 	int index;
 
 	position = step(der, end, V_ASN1_SEQUENCE, 1);
@@ -56,12 +68,17 @@ has_cheap_key(const uint8_t *der, size_t count)
 	position = step(position, end, V_ASN1_SEQUENCE, 1);
 	position = step(position, end, V_ASN1_SEQUENCE, 1);
 	parameters = step(position, end, V_ASN1_OBJECT, 0);
-	if (parameters == NULL)
-		return (0);
-	if (parameters - position == sizeof(rsa) && memcmp(position, rsa, sizeof(rsa)) == 0)
+	if (is_value(position, parameters, rsa, sizeof(rsa)))
 		return (1);
-	return (parameters - position == sizeof(ec) && memcmp(position, ec, sizeof(ec)) == 0 &&
-	    step(parameters, end, V_ASN1_OBJECT, 0) != NULL);
+	key = step(parameters, end, V_ASN1_OBJECT, 0);
+	if (!is_value(position, parameters, ec, sizeof(ec)) ||
+	    !(is_value(parameters, key, p256, sizeof(p256)) ||
+	    is_value(parameters, key, p384, sizeof(p384))))
+		return (0);
+	/* One string of bits, not one made of several; all of its bits are used; both coordinates follow. */
+	point = step(key, end, V_ASN1_BIT_STRING, 1);
+	return (point != NULL && key[0] == V_ASN1_BIT_STRING && end - point >= 2 &&
+	    point[0] == 0 && point[1] == 0x04);
 }
 
 int

@@ -16,7 +16,8 @@ package final class Certificate: @unchecked Sendable {
     ///
     /// - Parameter der: nothing may follow the certificate.
     /// - Throws: ``CryptoFault/malformed`` if it is no certificate, is longer than
-    ///   ``byteCountMax``, or has bytes after its end.
+    ///   ``byteCountMax``, has bytes after its end, or a key that is neither of RSA nor on P-256 or
+    ///   P-384 with both coordinates.
     package convenience init(der: [UInt8]) throws(CryptoFault) {
         guard !der.isEmpty, der.count <= Self.byteCountMax else {
             throw .malformed

@@ -141,9 +141,10 @@ struct PlainToken {
         return true
     }
 
-    /// The content of a string.
+    /// The content of a string; nil where it has no end in the text.
     ///
-    /// Where it has no end, the word behind the last one sets the position past the end of the text.
+    /// Then the word behind the last one ends the search. The position must not follow there: what
+    /// lies behind the text is of an earlier token, and ``quotes`` may have no such word any more.
     @inline(__always)
     private mutating func string() -> Range<Int>? {
         guard take(UInt8(ascii: "\"")) else {
@@ -157,6 +158,9 @@ struct PlainToken {
             bits = unsafe quotes[word]
         }
         let end = word << 6 | bits.trailingZeroBitCount
+        guard end < count else {
+            return nil
+        }
         position = end &+ 1
         return unsafe Range(uncheckedBounds: (start, end))
     }

@@ -12,7 +12,7 @@ internal import TokenWire
 /// and costs no more than it must: its form first, then the names in its certificates, then, where
 /// the chain is known, one cheap signature. Only a new chain waits in line.
 struct NotificationGate {
-    /// What a holder of many genuine notifications could store by sending them.
+    /// What holders of many genuine notifications, of many apps, could store by sending them.
     static let storedBytesPerSecond = 8 << 20
     static let storedBytesBurst = 16 << 20
     /// What the holder of a few could, over and over: it takes nothing from what is sent once.
@@ -24,6 +24,7 @@ struct NotificationGate {
     private let sources: AddressRanges?
     private var storedBytes: RateLimit
     private var repeatedBytes: RateLimit
+    private var appBytes = AppRateLimits()
     private var recent: RecentNotifications
     var line: NotificationLine
 
@@ -81,12 +82,12 @@ struct NotificationGate {
         to outputs: inout OutputBatch
     ) throws(Problem) -> Bool {
         let signedPayload = try Self.signedPayload(in: request.body)
-        let identity = try genuine(signedPayload.utf8.span, isTurn: isTurn, receivedAt: receivedAt)
-        guard let identity else {
+        let candidate = try genuine(signedPayload.utf8.span, isTurn: isTurn, receivedAt: receivedAt)
+        guard let candidate else {
             try line.add(request)
             return false
         }
-        guard take(signedPayload.utf8.count, of: identity, now: now) else {
+        guard take(signedPayload.utf8.count, of: candidate, now: now) else {
             throw .tooManyRequests
         }
         let start = outputs.arena.count
@@ -104,23 +105,32 @@ struct NotificationGate {
     }
 
     /// Whether so many bytes may be stored now.
-    private mutating func take(_ byteCount: Int, of identity: UInt64, now: Int64) -> Bool {
+    private mutating func take(
+        _ byteCount: Int,
+        of candidate: SignedDataVerifier.Candidate,
+        now: Int64
+    ) -> Bool {
+        let identity = candidate.identity
         if recent.contains(identity, now: now) {
             return repeatedBytes.take(byteCount, now: now)
         }
-        guard storedBytes.take(byteCount, now: now) else {
+        // Where many come, half of the burst is for apps that are within their share.
+        let isInShare = appBytes.take(byteCount, of: candidate.bundleIDs, now: now)
+        let isLittleLeft =
+            storedBytes.milliseconds(until: Self.storedBytesBurst / 2, now: now) > 0
+        guard isInShare || !isLittleLeft, storedBytes.take(byteCount, now: now) else {
             return false
         }
         recent.insert(identity, now: now)
         return true
     }
 
-    /// - Returns: what it is known by; nil where it is too dear to find out now whether it is genuine.
+    /// - Returns: nil where it is too dear to find out now whether it is genuine.
     private func genuine(
         _ text: Span<UInt8>,
         isTurn: Bool,
         receivedAt: Timestamp
-    ) throws(Problem) -> UInt64? {
+    ) throws(Problem) -> SignedDataVerifier.Candidate? {
         do throws(JWSFault) {
             let candidate = try verifier.read(text, now: receivedAt)
             guard candidate.isChainKnown || isTurn else {
@@ -131,7 +141,7 @@ struct NotificationGate {
             guard candidate.isNotification else {
                 throw .noNotification
             }
-            return candidate.identity
+            return candidate
         } catch {
             throw Problem(
                 status: 400,

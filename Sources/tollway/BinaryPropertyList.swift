@@ -18,6 +18,8 @@ struct BinaryPropertyList {
     private let offsetByteCount: Int
     private let referenceByteCount: Int
     private let objectCount: Int
+    /// The object that holds all others that are built.
+    private let top: Int
     /// Where the places of the objects stand, behind all objects.
     private let table: Int
     /// By object; nil before it was looked at.
@@ -34,9 +36,10 @@ struct BinaryPropertyList {
         offsetByteCount = Int(bytes[end + 6])
         referenceByteCount = Int(bytes[end + 7])
         let count = Self.number(in: bytes, at: end + 8, 8)
+        let top = Self.number(in: bytes, at: end + 16, 8)
         let table = Self.number(in: bytes, at: end + 24, 8)
         guard (1...8).contains(offsetByteCount), (1...8).contains(referenceByteCount),
-            table <= UInt64(end), count <= UInt64(Self.nodeCountMax),
+            table <= UInt64(end), count <= UInt64(Self.nodeCountMax), top < count,
             count <= (UInt64(end) - table) / UInt64(offsetByteCount)
         else {
             return nil
@@ -44,17 +47,19 @@ struct BinaryPropertyList {
         self.bytes = bytes
         self.table = Int(table)
         objectCount = Int(count)
+        self.top = Int(top)
         sizes = Array(repeating: nil, count: objectCount)
         isOpen = Array(repeating: false, count: objectCount)
     }
 
-    /// Whether each object lies where it should, none is a set, none holds itself, none is deeper than
-    /// so many containers, and none is larger, copied out, than ``nodeCountMax``.
+    /// Whether of the objects that are built each lies where it should, none is a set, none holds
+    /// itself, none is deeper than so many containers, and none is larger, copied out, than
+    /// ``nodeCountMax``.
+    ///
+    /// Objects that nothing holds are not looked at: many may lie at the place of one large list,
+    /// while what is held is bounded by ``nodeCountMax``.
     mutating func isSound(depthMax: Int) -> Bool {
-        for index in 0..<objectCount where size(of: index, depthLeft: depthMax) == nil {
-            return false
-        }
-        return true
+        size(of: top, depthLeft: depthMax) != nil
     }
 
     private static func number(in bytes: [UInt8], at start: Int, _ byteCount: Int) -> UInt64 {

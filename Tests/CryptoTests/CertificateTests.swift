@@ -47,6 +47,39 @@ import Testing
         #expect(throws: CryptoFault.malformed) { try Certificate(der: Array(der)) }
     }
 
+    /// P-224, for which OpenSSL works a millisecond where the point has one coordinate, and P-256
+    /// and P-384 with one.
+    @Test(arguments: [p224, compressedP224, compressedP256, compressedP384])
+    func `is refused where its key is on another curve, or lacks a coordinate`(
+        base64: String
+    ) throws {
+        let der = try #require(Data(base64Encoded: base64))
+        #expect(throws: CryptoFault.malformed) { try Certificate(der: Array(der)) }
+    }
+
+    private static let p224 =
+        "MIIBADCBrgIUWVvKhka6rsWJsT9NZtwarYCjdkkwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwBeDAeFw0y"
+        + "NjExMjgwMDM3MjlaFw0zNjExMjUwMDM3MjlaMAwxCjAIBgNVBAMMAXgwTjAQBgcqhkjOPQIBBgUrgQQA"
+        + "IQM6AASI0DLahfvch3lXbuBmLqUikn5Jzuv8/5QD3yyONXhOX8uZKACEMWS8or+ElbY536NJYxsgeqO8"
+        + "djAKBggqhkjOPQQDAgNBADA+Ah0ApHJwotNFioy3ITbJ2GYaBvaNcwRIAY/FTFK8bwIdANU0XN0dmcPN"
+        + "7eG9v3PK9EZ/LJeeGgBKZQHjG5o="
+    private static let compressedP224 =
+        "MIHjMIGSAhR4qy66EiBdCnoN2tTI3nLki5hfUTAKBggqhkjOPQQDAjAMMQowCAYDVQQDDAF4MB4XDTI2"
+        + "MTEyODAwMzcyOVoXDTM2MTEyNTAwMzcyOVowDDEKMAgGA1UEAwwBeDAyMBAGByqGSM49AgEGBSuBBAAh"
+        + "Ax4AAxZSPH0+5b36vU6KEf1gjilfGlXzt7Tei0WXDskwCgYIKoZIzj0EAwIDQAAwPQIdAMGqs5y7s+LB"
+        + "TtCyqZodYVmQsklxrNirAhkLnlsCHCn8NPVaAeNAIhwbHXqnM3CD7BM9meZVbUtnUWM="
+    private static let compressedP256 =
+        "MIHxMIGZAhRuvm76raKj4dacH+9VNW5jWLEfmjAKBggqhkjOPQQDAjAMMQowCAYDVQQDDAF4MB4XDTI2"
+        + "MTEyODAwMzcyOVoXDTM2MTEyNTAwMzcyOVowDDEKMAgGA1UEAwwBeDA5MBMGByqGSM49AgEGCCqGSM49"
+        + "AwEHAyIAA13N8DXOOmFYrA7eAqlh0/C21BCszMFxygOgVfVFKEz4MAoGCCqGSM49BAMCA0cAMEQCIDyg"
+        + "scqaamRFYe1UAeYPzlP3Xjwmji0kvXMvvHLCaM4kAiB6qeZLcE6e0NC4XQAl/K2RxKCz4mruteCdaiyG"
+        + "62lWfg=="
+    private static let compressedP384 =
+        "MIIBHzCBpgIUML71HjM8Vf/T7nSwJUqA6+ygX0YwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwBeDAeFw0y"
+        + "NjExMjgwMDM3MjlaFw0zNjExMjUwMDM3MjlaMAwxCjAIBgNVBAMMAXgwRjAQBgcqhkjOPQIBBgUrgQQA"
+        + "IgMyAALsm9nv2IWk844Tn0DaO03FAPuZl35edLiw9Cnm+onIwHNALr6rAXU5C/1m+pzG8kgwCgYIKoZI"
+        + "zj0EAwIDaAAwZQIxAKksoLHsE1LjH1w6fKrOtUE11Cvcxd08DqtPVwA5ofF4znwY9mKCWAKVXobws52U"
+        + "sAIwOhY021UmTRAQcMxM18QBHTZKBcKYA59yPq6N8CHBgLlWo+t93Mh3xNG802z/+Jgi"
     private static let spelledP256 =
         "MIICYzCCAgmgAwIBAgIUcdSaihC+/JeH0IgZTlY/fHtAvjMwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwB"
         + "eDAgFw0yNjExMjcxNjQwMTRaGA8yMTI2MTEwMzE2NDAxNFowDDEKMAgGA1UEAwwBeDCCAUswggEDBgcq"

@@ -1,3 +1,4 @@
+import Synchronization
 import TokenDomain
 import TokenWire
 
@@ -24,6 +25,21 @@ enum TokenRules {
         }
     }
 
+    /// Reads every input, so that behind each lies what the ones before it left in its memory.
+    private static let lasting = Mutex(TokenReader())
+
+    private static func read(
+        _ text: [UInt8],
+        by reader: inout TokenReader
+    ) -> Result<ExternalPurchaseToken, DecodeFault> {
+        do throws(DecodeFault) {
+            try reader.read(text.span)
+            return .success(reader.token)
+        } catch {
+            return .failure(error)
+        }
+    }
+
     /// The reader of the plain form must agree with the one of all forms, which a member that it does
     /// not know brings into play.
     private static func bothWays(_ text: [UInt8]) -> String? {
@@ -32,6 +48,9 @@ enum TokenRules {
             return nil
         }
         let plain = decoded(text)
+        guard lasting.withLock({ read(text, by: &$0) }) == plain else {
+            return "a token is another behind others"
+        }
         let json: [UInt8]
         do throws(Base64Fault) {
             json = try Base64URL.decodeLenient(text.span)

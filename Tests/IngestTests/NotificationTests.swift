@@ -288,9 +288,9 @@ private struct NotificationDoor {
             try #require(byteCount <= NotificationGate.storedBytesBurst)
             door.outputs.removeAll()
             number += 1
-            signed = door.apple.sign(
-                NotificationDoor.payload(",\"number\":\(number)", byteCount: 30_000)
-            )
+            let app = "app\(number % AppRateLimits.appCountMax)"
+            let more = ",\"number\":\(number),\"bundleId\":\"\(app)\""
+            signed = door.apple.sign(NotificationDoor.payload(more, byteCount: 30_000))
         } while door.send(signed: signed) == (200, "")
         #expect(door.send(signed: signed) == (429, "ingest.too_many_requests"))
         #expect(byteCount > NotificationGate.storedBytesBurst / 10 * 9)
@@ -325,6 +325,49 @@ private struct NotificationDoor {
             door.outputs.removeAll()
         }
         #expect(count * held.utf8.count > NotificationGate.repeatedBytesBurst)
+    }
+
+    /// Another developer has as many of his own app as he likes, so that none of them is a repeat.
+    @Test func `of one app leave room for those of others`() throws {
+        var door = try NotificationDoor()
+        try door.meetApple()
+        let apple = door.apple
+        func signed(_ app: String, _ number: Int) -> String {
+            let more = ",\"number\":\(number),\"data\":{\"bundleId\":\"\(app)\"}"
+            return apple.sign(NotificationDoor.payload(more, byteCount: 30_000))
+        }
+        var (byteCount, number) = (0, 0)
+        var foreign = signed("foreign", 0)
+        while door.send(signed: foreign) == (200, "") {
+            byteCount += foreign.utf8.count
+            try #require(byteCount <= NotificationGate.storedBytesBurst / 2 + foreign.utf8.count)
+            door.outputs.removeAll()
+            number += 1
+            foreign = signed("foreign", number)
+        }
+        // Alone it may have more than its share.
+        #expect(byteCount > NotificationGate.storedBytesBurst / 20 * 9)
+        for number in 0..<10 {
+            #expect(door.send(signed: foreign) == (429, "ingest.too_many_requests"))
+            #expect(door.send(signed: signed("ours", number)) == (200, ""))
+        }
+        door.now += 1_000
+        #expect(door.send(signed: foreign) == (200, ""))
+    }
+
+    @Test func `are limited by app for the 64 of which one came last, taken or not`() {
+        var limits = AppRateLimits()
+        func take(_ byteCount: Int, of number: Int) -> Bool {
+            limits.take(byteCount, of: [BundleID("app\(number)")], now: 0)
+        }
+        for number in 0..<AppRateLimits.appCountMax {
+            #expect(take(AppRateLimits.bytesBurst, of: number))
+        }
+        #expect(!take(1, of: 0))
+        // App 1 makes room for it.
+        #expect(take(1, of: AppRateLimits.appCountMax))
+        #expect(!take(1, of: 0))
+        #expect(take(1, of: 1))
     }
 
     @Test func `that were stored lately are known for ten minutes, and not for ever`() {

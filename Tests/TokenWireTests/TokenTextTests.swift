@@ -63,6 +63,26 @@ import TokenWire
         #expect(throws: fault) { try decode(text) }
     }
 
+    /// Behind the end of a token lie the bytes of one before it; a reader that goes on there leaves
+    /// its memory, which the address sanitizer finds.
+    @Test func `ends where it ends, whatever the one before it left behind`() {
+        var left = [UInt8](repeating: UInt8(ascii: " "), count: 3_072)
+        left[129] = UInt8(ascii: ",")
+        left[192] = UInt8(ascii: "\"")
+        let foreign = String(Base64URL.encode(left.span).dropLast()) + "!"
+        let endless = #"{"externalPurchaseId":""# + String(repeating: "a", count: 67)
+        var reader = TokenReader()
+        var faults: [DecodeFault] = []
+        for text in [foreign, Self.encoded(endless)] {
+            do throws(DecodeFault) {
+                try reader.read(Array(text.utf8).span)
+            } catch {
+                faults.append(error)
+            }
+        }
+        #expect(faults == [.notBase64URL(byteIndex: 4_095), .notJSON(byteIndex: 90)])
+    }
+
     @Test func `has at most 4,096 bytes, padding counted and white space not`() throws {
         let byteCount = DecodeFault.textByteCountMax
         // 4,095 and 4,096 characters hold 3,071 and 3,072 bytes.

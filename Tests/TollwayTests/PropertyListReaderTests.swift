@@ -62,6 +62,41 @@ import TokenDomain
         #expect(PropertyListReader.members(of: list([[0xd1, 1, 2], text] + lists[38...])) == nil)
     }
 
+    /// Only what the top object holds is built.
+    @Test func `is read whatever lies in it that nothing holds`() {
+        let unheld: [[UInt8]] = [[0xc1, 1], [0xa1, 3], [0xaf, 0x10, 0xff]]
+        #expect(
+            PropertyListReader.members(of: list([[0xd1, 1, 1], text] + unheld))
+                == ["a": .text("a")]
+        )
+    }
+
+    /// As many references as the product of the two, if each object is looked at.
+    @Test(.timeLimit(.minutes(1)))
+    func `is read in a time that many objects at the place of one long list do not stretch`() {
+        func bigEndian(_ number: Int, _ byteCount: Int) -> [UInt8] {
+            (0..<byteCount).map { UInt8(number >> (8 * (byteCount - 1 - $0)) & 0xff) }
+        }
+        let objectCount = 60_000
+        var bytes = Array("bplist00".utf8)
+        // References of two bytes, places of three.
+        bytes += [0xd1, 0, 1, 0, 1]
+        bytes += text
+        let place = bytes.count
+        bytes += [0xaf, 0x11]
+        bytes += bigEndian(objectCount, 2)
+        bytes += (0..<objectCount).flatMap { _ in bigEndian(1, 2) }
+        let table = bytes.count
+        bytes += bigEndian(8, 3)
+        bytes += bigEndian(13, 3)
+        bytes += (2..<objectCount).flatMap { _ in bigEndian(place, 3) }
+        bytes += [0, 0, 0, 0, 0, 0, 3, 2]
+        for number in [objectCount, 0, table] {
+            bytes += bigEndian(number, 8)
+        }
+        #expect(PropertyListReader.members(of: bytes) == ["a": .text("a")])
+    }
+
     @Test func `is none where it holds itself, or holds too many containers in one another`() {
         #expect(PropertyListReader.members(of: list([[0xd1, 1, 2], text, [0xa1, 2]])) == nil)
         func nested(_ count: Int) -> [UInt8] {

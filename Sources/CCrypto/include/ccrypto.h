@@ -80,8 +80,8 @@ int ccrypto_verify(const ccrypto_key *key, const uint8_t *message, size_t count,
 typedef struct ccrypto_certificate ccrypto_certificate;
 
 /**
- * Read one certificate in DER.  A byte after its end is an error of form, as is a key that is not of RSA or
- * on a curve with a name.
+ * Read one certificate in DER.  A byte after its end is an error of form, as is a key that is neither of
+ * RSA nor on P-256 or P-384 with both coordinates.
  */
 int ccrypto_certificate_read(const uint8_t *der, size_t count, ccrypto_certificate **certificate);
 void ccrypto_certificate_free(ccrypto_certificate *certificate);
