@@ -8,6 +8,7 @@ typedef struct holding {
     int topic;
     int32_t partition;
     int64_t next;            /* the next offset to be delivered; what is below was delivered */
+    bool is_held;            /* what is fetched stays in its own queue: 2 MB at most */
     rd_kafka_queue_t *queue; /* must be destroyed on revocation, or destroying the handle hangs */
 } holding;
 
@@ -43,7 +44,7 @@ struct ckafka_worker {
 
     /* Records that came by the main queue, before their partition was led away from it. */
     rd_kafka_message_t **early;
-    size_t early_count, early_next, early_capacity;
+    size_t early_count, early_capacity;
 
     intake in;
     kept_headers kept; /* of records read since the last submit */

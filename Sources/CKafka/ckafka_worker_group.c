@@ -74,9 +74,8 @@ void ck_worker_finish_event(ckafka_worker *w)
 
 void ck_worker_drop_early(ckafka_worker *w)
 {
-    while (w->early_next < w->early_count)
-        rd_kafka_message_destroy(w->early[w->early_next++]);
-    w->early_next = w->early_count = 0;
+    while (w->early_count > 0)
+        rd_kafka_message_destroy(w->early[--w->early_count]);
 }
 
 void ck_worker_drop_holdings(ckafka_worker *w)
@@ -101,11 +100,11 @@ static void lead_away(ckafka_worker *w)
             h->queue = rd_kafka_queue_get_partition(w->consumer, w->sources.items[h->topic],
                                                     h->partition);
         if (h->queue)
-            rd_kafka_queue_forward(h->queue, w->records);
+            rd_kafka_queue_forward(h->queue, h->is_held ? NULL : w->records);
     }
 }
 
-int ckafka_worker_assign(ckafka_worker *w, const ckafka_position *starts, size_t count,
+int ckafka_worker_assign(ckafka_worker *w, const ckafka_position *starts, size_t count, int is_held,
                          ckafka_fault *fault)
 {
     if (w->event != CKAFKA_EVENT_ASSIGN || !w->is_event_shown)
@@ -121,6 +120,7 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position *starts, size_t
             .topic = start->topic,
             .partition = start->partition,
             .next = start->offset,
+            .is_held = is_held,
         };
         rd_kafka_topic_partition_list_add(list, w->sources.items[start->topic], start->partition)
             ->offset = start->offset;
@@ -138,6 +138,16 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position *starts, size_t
     }
     ck_worker_finish_event(w);
     return 0;
+}
+
+void ckafka_worker_release(ckafka_worker *w, int32_t partition)
+{
+    for (size_t i = 0; i < w->holding_count; i++)
+        if (w->holdings[i].partition == partition)
+            w->holdings[i].is_held = false;
+    /* What waits in the partition's queue goes along. */
+    lead_away(w);
+    ckafka_signal_raise(w->wake_descriptor);
 }
 
 int ckafka_worker_unassign(ckafka_worker *w, ckafka_fault *fault)

@@ -188,13 +188,18 @@ static void on_record(rd_kafka_message_t *message, void *opaque)
 static int read_records(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_fault *fault)
 {
     reading r = {.worker = w, .record_max = record_max, .byte_max = byte_max, .fault = fault};
-    while (w->early_next < w->early_count && has_room(&r)) {
-        rd_kafka_message_t *message = w->early[w->early_next++];
+    size_t left = 0;
+    for (size_t i = 0; i < w->early_count; i++) {
+        rd_kafka_message_t *message = w->early[i];
+        holding *h = holding_of(w, message);
+        if (!has_room(&r) || (h && h->is_held)) {
+            w->early[left++] = message;
+            continue;
+        }
         on_record(message, &r);
         rd_kafka_message_destroy(message);
     }
-    if (w->early_next == w->early_count)
-        w->early_next = w->early_count = 0;
+    w->early_count = left;
     /* Never consume_batch: that one skips offsets around a rebalance or a seek (#4117, #4208).  This
      * one looks at each message's version as it hands it over, as a call for each message does, and
      * what follows a yield goes back to the queue's front; but it takes the queue's lock once and not
@@ -232,7 +237,7 @@ static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_bat
     if (w->in.record_count > 0)
         ck_wake_brokers(w->consumer, w->user, w->password);
     /* The descriptor wakes for a queue that was empty; the rest of a full one needs a new wake. */
-    if (w->early_next < w->early_count || rd_kafka_queue_length(w->records) > 0)
+    if (w->early_count > 0 || rd_kafka_queue_length(w->records) > 0)
         ckafka_signal_raise(w->wake_descriptor);
     return w->in.record_count + w->in.end_count > 0;
 }

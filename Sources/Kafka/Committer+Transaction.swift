@@ -13,7 +13,7 @@ extension Committer {
     }
 
     /// For all outputs to be stored; below the transaction's 40 s.
-    private static let storeMilliseconds: Int32 = 30_000
+    static let storeMilliseconds: Int32 = 30_000
     private static let abortMilliseconds: Int32 = 10_000
     private static let committedMilliseconds: Int32 = 5_000
     static let retryMilliseconds: Int32 = 50
@@ -60,6 +60,10 @@ extension Committer {
     }
 
     private func write(_ outputs: [ckafka_output]) -> Verdict {
+        during(.storing) { store(outputs) }
+    }
+
+    private func store(_ outputs: [ckafka_output]) -> Verdict {
         let end = ContinuousClock.now + .milliseconds(Self.storeMilliseconds)
         let verdict = step(
             unsafe ckafka_transaction_produce(

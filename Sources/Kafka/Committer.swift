@@ -33,6 +33,9 @@ internal import Synchronization
     /// Where the calls are that can hang, whatever their timeout says (#5456): for the watchdog.
     enum Phase {
         case resting
+        /// Waits until a time of day for what no broker has taken yet: where the clock is set back meanwhile,
+        /// for as much longer.
+        case storing
         case sendingOffsets
         case ending
         case asking
@@ -240,6 +243,10 @@ internal import Synchronization
         switch phase {
         case .asking where time > .seconds(Inquiries.patienceSeconds):
             throw Inquiries.untold(RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT, about: "")
+        case .storing where time > .milliseconds(Self.storingMillisecondsMax):
+            throw .unusable(
+                message: "storing records hangs for more than \(Self.storingMillisecondsMax) ms"
+            )
         case .sendingOffsets where time > .milliseconds(limit):
             throw Self.hang("sending offsets", limit)
         case .ending where time > .milliseconds(limit):
@@ -252,6 +259,9 @@ internal import Synchronization
             throw fault
         }
     }
+
+    /// Its own end is at 30 s, also while Kafka is away.
+    private static let storingMillisecondsMax = Int(storeMilliseconds) + 15_000
 
     private static func hang(_ what: String, _ milliseconds: Int) -> LogFault {
         .unusable(

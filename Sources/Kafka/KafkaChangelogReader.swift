@@ -139,6 +139,7 @@ final class KafkaChangelogReader: ChangelogReader {
         let reader = LogReader(client: committed, topics: [partition.topic])
         try reader.start(topic: 0, partition: partition.partition, offset: position)
         self.reader = reader
+        movedAt = .now
         return reader
     }
 }

@@ -138,10 +138,14 @@ package final class KafkaLog: RecordLog {
         }
     }
 
-    package func completeAssignment() throws(LogFault) -> [TopicPartition: Int64] {
-        try handle.assign(flat(starts))
+    package func completeAssignment(
+        isHeld: Bool
+    ) throws(LogFault) -> [TopicPartition: Int64] {
+        try handle.assign(flat(starts), isHeld: isHeld)
         return starts
     }
+
+    package func release(_ partition: Int32) { handle.release(partition) }
 
     /// The result of a transaction under way is not returned afterwards; the next assignment waits
     /// until it is known.

@@ -23,8 +23,13 @@ package protocol RecordLog: AnyObject {
     /// Takes the partitions of the last `.assigning` event: reading starts at the committed
     /// positions, at the earliest record where none is committed.
     ///
+    /// - Parameter isHeld: whether nothing of a partition is delivered before ``release(_:)`` names it.
     /// - Returns: where each partition will be read from.
-    func completeAssignment() throws(LogFault) -> [TopicPartition: Int64]
+    /// - Throws: what is wrong with the client.
+    func completeAssignment(isHeld: Bool) throws(LogFault) -> [TopicPartition: Int64]
+
+    /// Delivers what there is of the partition with this number, of every source.
+    func release(_ partition: Int32)
 
     /// Gives back the partitions of the last `.revoking` or `.lost` event, drops the transaction
     /// under way: its result is never returned, and nothing is assigned before it ended.
@@ -74,6 +79,10 @@ package protocol RecordLog: AnyObject {
 
 extension RecordLog {
     package func emptyOutputs() -> OutputBatch { OutputBatch() }
+
+    package func completeAssignment() throws(LogFault) -> [TopicPartition: Int64] {
+        try completeAssignment(isHeld: false)
+    }
 }
 
 /// What the group wants of this member.

@@ -96,9 +96,15 @@ internal import CKafka
         unsafe ckafka_worker_show_assigned(handle)
     }
 
-    func assign(_ starts: [ckafka_position]) throws(LogFault) {
+    func assign(_ starts: [ckafka_position], isHeld: Bool) throws(LogFault) {
         committer.moveOn(discarding: false)
-        try check { fault in unsafe ckafka_worker_assign(handle, starts, starts.count, &fault) }
+        try check { fault in
+            unsafe ckafka_worker_assign(handle, starts, starts.count, isHeld ? 1 : 0, &fault)
+        }
+    }
+
+    func release(_ partition: Int32) {
+        unsafe ckafka_worker_release(handle, partition)
     }
 
     func unassign() throws(LogFault) {

@@ -12,6 +12,8 @@ final class Restore {
     /// Questions about a changelog's partition that Kafka does not know, or refuses: 45 s of them, as
     /// long as a topic or a right may be gone.
     static let missingCountMax = 45_000 / WorkerRun.retryMilliseconds
+    /// Between two clocks that wrote a store and a changelog, or of one that was set.
+    static let clockMarginMilliseconds: Int64 = 86_400_000
 
     let partition: Int32
     private let changelog: TopicPartition
@@ -22,6 +24,8 @@ final class Restore {
     private var reader: (any ChangelogReader)?
     private var store: (any PartitionStore)?
     private var batch = RecordBatch()
+    /// How often a slice was asked for.
+    private(set) var tryCount = 0
     private var lockedMilliseconds = 0
     private var missingCount = 0
     /// Records read so far, for the progress line and the metric.
@@ -47,7 +51,14 @@ final class Restore {
         reader.map { ((store?.changelogOffset ?? $0.startOffset), $0.endOffset) }
     }
 
-    /// Reads one slice.
+    /// The least is read first: the offsets that are still to be read.
+    ///
+    /// Before those comes what was not looked at yet, and behind them what is locked, or refused.
+    var rank: Int64 {
+        progress.map { $0.end - $0.next } ?? (tryCount > 0 ? .max : -1)
+    }
+
+    /// Reads one slice; the first call finds out what is lacking, and reads nothing where anything is.
     ///
     /// A right that was missing for a moment, or a login that was cut off, is `unavailable` for 45 s of
     /// questions, and then the end of the worker.
@@ -55,6 +66,7 @@ final class Restore {
     /// - Returns: the store once it is complete; nil while there is more to read.
     func slice(waitMilliseconds: Int) throws -> (any PartitionStore)? {
         let countBefore = recordCount
+        tryCount += 1
         do {
             let store = try sliceUnlessRefused(waitMilliseconds)
             // One that brought nothing may not have been answered yet.
@@ -69,7 +81,10 @@ final class Restore {
     }
 
     private func sliceUnlessRefused(_ waitMilliseconds: Int) throws -> (any PartitionStore)? {
-        guard let (reader, store) = try openedUnlessLocked(waitMilliseconds) else {
+        let wasOpen = reader != nil
+        guard let (reader, store) = try openedUnlessLocked(waitMilliseconds),
+            wasOpen || rank <= 0
+        else {
             return nil
         }
         batch.removeAll()
@@ -187,8 +202,9 @@ final class Restore {
     }
 
     private func openStore(of reader: any ChangelogReader) throws -> any PartitionStore {
-        let reason: String
+        var reason = ""
         var aheadSince: Int64?
+        var whole: (any PartitionStore)?
         // A store of another form is as useless as another changelog's.
         let identity = type(of: stage).storeIdentity(ofChangelog: reader.topicIdentity)
         do throws(StoreFault) {
@@ -196,19 +212,24 @@ final class Restore {
                 partition: partition,
                 changelogIdentity: identity
             )
-            guard let fault = Self.fault(of: store.changelogOffset, in: reader) else {
-                return store
-            }
             if let offset = store.changelogOffset, offset > reader.endOffset {
                 aheadSince = store.lastUsedMilliseconds
+                store.close()
+                reason =
+                    "the state ends at \(offset), its changelog at \(reader.endOffset): it is"
+                    + " another cluster's past, or the changelog was made anew"
+            } else {
+                whole = store
             }
-            store.close()
-            reason = fault
         } catch {
             guard case .damaged(let message) = error else {
                 throw error
             }
             reason = message
+        }
+        if let whole {
+            try requireBeginning(of: reader, for: whole)
+            return whole
         }
         // The store is the last copy of what the sources will not tell again.
         if let aheadSince, try Self.begins(reader, after: aheadSince) {
@@ -217,11 +238,36 @@ final class Restore {
         }
         telemetry.wiped(partition: partition, because: reason)
         try provider.wipe(partition: partition)
-        return try provider.open(partition: partition, changelogIdentity: identity)
+        let empty = try provider.open(partition: partition, changelogIdentity: identity)
+        try requireBeginning(of: reader, for: empty)
+        return empty
+    }
+
+    /// Says that an empty store lacks what was deleted of its changelog, and spares one that has it.
+    ///
+    /// Compaction leaves a log's start where it is: retention moved it, or a person.
+    ///
+    /// - Throws: the end of the worker, where the store ends before what is left.
+    private func requireBeginning(
+        of reader: any ChangelogReader,
+        for store: any PartitionStore
+    ) throws(WorkerEnd) {
+        let begin = "\(changelog) begins at \(reader.startOffset)"
+        switch store.changelogOffset {
+        case let offset? where offset < reader.startOffset:
+            store.close()
+            throw WorkerEnd.cutOff("\(begin), and the state of the partition ends at \(offset)")
+        case nil where reader.startOffset > 0:
+            telemetry.wiped(
+                partition: partition,
+                because: "\(begin): what it had before was deleted, and this state lacks it"
+            )
+        default: break
+        }
     }
 
     /// Whether a changelog was made anew after a store was written: it is empty, or its first record was
-    /// written after that.
+    /// written after that, or less than a day before, as clocks are set.
     ///
     /// One whose first record was compacted away tells nothing.
     private static func begins(
@@ -231,23 +277,8 @@ final class Restore {
         guard changelog.endOffset > 0 else {
             return true
         }
-        return try changelog.firstRecordTime().map { $0 > milliseconds } ?? false
-    }
-
-    /// What is wrong with a store that is complete up to `offset`; nil where nothing is.
-    private static func fault(of offset: Int64?, in changelog: any ChangelogReader) -> String? {
-        // Missing: the store is empty, and read from the beginning.
-        guard let offset else {
-            return nil
-        }
-        if offset > changelog.endOffset {
-            return "the state ends at \(offset), its changelog at \(changelog.endOffset): it is"
-                + " another cluster's past, or the changelog was made anew"
-        }
-        if offset < changelog.startOffset {
-            return "the state ends at \(offset), its changelog begins at \(changelog.startOffset):"
-                + " compaction may have removed what it never saw"
-        }
-        return nil
+        return try changelog.firstRecordTime().map {
+            $0 > milliseconds - Self.clockMarginMilliseconds
+        } ?? false
     }
 }

@@ -200,8 +200,9 @@ extension StatefulStage {
 ///
 /// Only `report` is one.
 package protocol TickingStage: StatefulStage {
-    /// These partition numbers are ours from now on, and their state is restored.
-    func assigned(_ partitions: [Int32], state: StagedState, now: Timestamp)
+    /// These partition numbers are ours, and their state is restored; called with one more each time,
+    /// `isWhole` with the last one that is ours.
+    func assigned(_ partitions: [Int32], isWhole: Bool, state: StagedState, now: Timestamp)
     /// These are gone: send nothing more for them.
     func revoked(_ partitions: [Int32])
     /// What is due now, and what came back since the last tick. May put state and append outputs.

@@ -101,6 +101,9 @@ package final class StagedState {
         held.indices.filter { held[$0] != nil }.map { Int32($0) }
     }
 
+    /// Whether no partition's state is here.
+    var isEmpty: Bool { held.allSatisfy { $0 == nil } }
+
     /// Whether the state of a partition is here and restored.
     package func holds(partition: Int32) -> Bool { find(partition) != nil }
 

@@ -24,6 +24,15 @@ package struct WorkerEnd: Error {
         )
     }
 
+    /// What was deleted of a changelog may be in this state alone.
+    static func cutOff(_ finding: String) -> WorkerEnd {
+        WorkerEnd(
+            exitCode: 2,
+            sentence: "\(finding): its beginning was deleted. Keep every STATE_DIR; see the"
+                + " runbook, A changelog was deleted, or made anew"
+        )
+    }
+
     /// This end, changed where a signal to stop came meanwhile.
     ///
     /// Leaving the group takes seconds where Kafka is away: a signal meanwhile means that the

@@ -55,18 +55,17 @@ extension WorkerLoop {
 
     /// Whether the stage's tick is called; where it is not, nobody takes what came back for the stage.
     var isTicking: Bool {
-        stage is any TickingStage && !isRestoring && !assigned.isEmpty && !aborts.isSearching
+        stage is any TickingStage && !state.isEmpty && !aborts.isSearching
     }
 
-    /// How many records may be taken now: none while state is being restored, or while the plan for
-    /// the next transaction is full.
+    /// How many records may be taken now: none while the plan for the next transaction is full.
     ///
     /// And no more than its bytes have room for, where they are like the last ones, for an answer to a
     /// report may change a hundred sales. Answers and sales come in turns of some batches: what was large
     /// is forgotten by halves.
     var room: Int {
         let byteCount = limits.outputByteCountMax - heldByteCount
-        guard !isRestoring, byteCount > 0 else {
+        guard byteCount > 0 else {
             return 0
         }
         let fitting = max(byteCount / max(byteCountPerRecord, 1), Self.fittingRecordCountMin)

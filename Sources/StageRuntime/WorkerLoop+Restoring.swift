@@ -2,6 +2,8 @@ internal import Kafka
 internal import StateStore
 
 extension WorkerLoop {
+    private static let busyStepsPerQuestion = 20
+
     /// Refuses shares of topics that are read together where their partition numbers differ.
     ///
     /// The changelog's partition, and so the state, is the input's number: with unlike shares two
@@ -51,7 +53,8 @@ extension WorkerLoop {
         }
     }
 
-    /// Every assigned partition's store is to be opened, and brought to the end of its changelog.
+    /// Every assigned partition's store is to be opened, and brought to the end of its changelog: until
+    /// then the log holds back the partition's records.
     func beginRestores() {
         guard let changelogTopicIndex, let provider, let stateful = stage as? any StatefulStage
         else {
@@ -69,8 +72,23 @@ extension WorkerLoop {
         }
     }
 
-    func restoreSlice() throws -> Bool {
-        guard let restore = restores.last else {
+    /// Reads one slice of the state that lacks least, and has a partition worked on whose state is here:
+    /// those that this instance had before do not wait for what it takes over from another.
+    ///
+    /// What is locked, or refused, is asked for by turns, and seldom while the others have work: a
+    /// question that nobody answers keeps them waiting for a second.
+    func restoreSlice(isBusy: Bool) throws -> Bool {
+        guard
+            let index = restores.indices.min(by: { one, other in
+                let (one, other) = (restores[one], restores[other])
+                return (one.rank, one.tryCount) < (other.rank, other.tryCount)
+            })
+        else {
+            return false
+        }
+        let restore = restores[index]
+        busyStepCount = isBusy && restore.rank == .max ? busyStepCount + 1 : 0
+        guard busyStepCount % Self.busyStepsPerQuestion == 0 else {
             return false
         }
         guard let store = try restore.slice(waitMilliseconds: 50) else {
@@ -79,12 +97,16 @@ extension WorkerLoop {
             }
             return true
         }
-        restores.removeLast()
+        restores.remove(at: index)
         state.open(store, partition: restore.partition)
+        (stage as? any TickingStage)?.assigned(
+            state.partitions,
+            isWhole: restores.isEmpty,
+            state: state,
+            now: clock()
+        )
+        log.release(restore.partition)
         telemetry.restored(partition: restore.partition, recordCount: restore.recordCount)
-        if restores.isEmpty {
-            (stage as? any TickingStage)?.assigned(state.partitions, state: state, now: clock())
-        }
         return true
     }
 

@@ -49,6 +49,8 @@ package final class WorkerLoop {
     private var underWay: RepeatedAborts.Attempt?
     private(set) var aborts = RepeatedAborts()
     private var filling = Filling()
+    /// Since a state that is locked, or refused, was asked for.
+    var busyStepCount = 0
     var restores: [Restore] = [] {
         didSet { telemetry.restoring(partitionCount: restores.count) }
     }
@@ -105,7 +107,6 @@ package final class WorkerLoop {
         var isBusy = false
         do {
             isBusy = try hearOutcome(waitMilliseconds: 0, startingNext: true)
-            isBusy = try restoreSlice() || isBusy
             isBusy = try tick() || isBusy
         } catch LogFault.unavailable(let code, let message) {
             // Kafka is away, perhaps for longer than a session: gives lost partitions back at once.
@@ -115,7 +116,8 @@ package final class WorkerLoop {
         let isWaiting = !isBusy && !isRestoring && !hasWork
         isBusy = try take(waitMilliseconds: isWaiting ? waitMilliseconds : 0) || isBusy
         isBusy = try startTransaction() || isBusy
-        return isBusy
+        // Last: where it fails, the partitions whose state is here have had their turn.
+        return try restoreSlice(isBusy: isBusy) || isBusy
     }
 
     /// Stops taking, commits what was judged, and gives the partitions back.
@@ -435,7 +437,7 @@ package final class WorkerLoop {
     }
 
     private func assign() throws {
-        let startPositions = try log.completeAssignment()
+        let startPositions = try log.completeAssignment(isHeld: provider != nil)
         assigned = startPositions.keys.sorted()
         positions = startPositions
         done = startPositions

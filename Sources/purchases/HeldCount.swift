@@ -86,7 +86,16 @@ struct HeldCount {
 
     var isComplete: Bool { left?.isEmpty ?? false }
 
-    /// Begins anew: other partitions are ours now.
+    /// Counts one more partition, whose state has just come; behind the others.
+    mutating func add(_ partition: Int32) {
+        left?.insert(contentsOf: Self.parts(of: partition), at: 0)
+    }
+
+    private static func parts(of partition: Int32) -> [Part] {
+        regions.map { Part(partition: partition, region: $0) }
+    }
+
+    /// Begins anew: partitions went.
     mutating func restart() {
         left = nil
         next = nil
@@ -110,9 +119,7 @@ struct HeldCount {
     ) throws(StoreFault) -> [Group: Int]? {
         var parts =
             left
-            ?? owned.flatMap { partition in
-                Self.regions.map { Part(partition: partition, region: $0) }
-            }
+            ?? owned.flatMap(Self.parts)
         defer { left = parts }
         var room = entryCountMax
         while let part = parts.last, room > 0 {

@@ -143,13 +143,14 @@ final class PurchasesStage: TickingStage {
 
     // MARK: Partitions
 
-    func assigned(_ partitions: [Int32], state: StagedState, now: Timestamp) {
+    func assigned(_ partitions: [Int32], isWhole: Bool, state: StagedState, now: Timestamp) {
         self.state = state
         self.partitions = partitions.sorted()
         for partition in partitions where sweeps[partition] == nil {
             sweeps[partition] = Sweep(assignedAt: now)
+            heldCount.add(partition)
         }
-        heldCount.restart()
+        nextMeasure = now
         nextTick = now
     }
 

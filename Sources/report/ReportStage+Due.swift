@@ -201,6 +201,9 @@ extension ReportStage {
         sweep.retries = slice.rest
         // Where something else is staged for an account, its retry stands in that as well.
         let places = slice.places.filter { !sender.busy.contains($0) }
+        if !places.isEmpty {
+            movedBack[partition] = retries.setBack
+        }
         try moveRetries(of: places, by: retries.setBack, into: &plan)
     }
 

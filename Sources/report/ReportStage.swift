@@ -61,6 +61,10 @@ final class ReportStage: TickingStage {
     /// the one before: the next look at the committed store may miss what is still under way.
     var changed: Set<Int32> = []
     private var changedBefore: Set<Int32> = []
+    /// By how much retries of a partition were moved back, since the last commit and since the one before:
+    /// an abort drops the moves.
+    var movedBack: [Int32: Milliseconds] = [:]
+    private var movedBackBefore: [Int32: Milliseconds] = [:]
     var inbox: AnswerInbox
     var forgetting = ForgettingClock()
     var counts = DueCounts()
@@ -128,13 +132,15 @@ final class ReportStage: TickingStage {
 
     // MARK: Partitions
 
-    func assigned(_ partitions: [Int32], state: StagedState, now: Timestamp) {
+    func assigned(_ partitions: [Int32], isWhole: Bool, state: StagedState, now: Timestamp) {
         self.state = state
+        sender.isWhole = isWhole
         self.partitions = partitions.sorted()
         for partition in partitions where sweeps[partition] == nil {
             sweeps[partition] = Sweep()
         }
         partitionsChanged()
+        nextMeasure = now
         nextTick = now
     }
 
@@ -193,6 +199,7 @@ final class ReportStage: TickingStage {
             sweeps[partition]?.isDue = true
         }
         (changedBefore, changed) = (changed, [])
+        (movedBackBefore, movedBack) = (movedBack, [:])
         for partition in sweeps.keys {
             sweeps[partition]?.isServed = false
         }
@@ -207,6 +214,11 @@ final class ReportStage: TickingStage {
             sweeps[partition]?.isDue = true
             sweeps[partition]?.isServed = false
         }
+        for (partition, setBack) in movedBack.merging(movedBackBefore, uniquingKeysWith: max) {
+            let left = sweeps[partition]?.retries?.setBack ?? setBack
+            sweeps[partition]?.retries = RetrySweep(setBack: max(setBack, left))
+        }
+        (movedBackBefore, movedBack) = ([:], [:])
         sender.aborted()
         nextTick = Timestamp(milliseconds: 0)
     }

@@ -53,7 +53,7 @@ extension Sender {
         guard policy.hold >= Self.putOffHoldMin else {
             return true
         }
-        guard now - dueAt <= Self.overdueMax, pause(of: lane) == nil else {
+        guard now - dueAt <= Self.overdueMax, pause(of: lane) == nil, isWhole || isLate else {
             return false
         }
         guard let sendLane = lanes[.reports(of: lane)] else {

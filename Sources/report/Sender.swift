@@ -78,6 +78,9 @@ final class Sender {
 
     // MARK: Partitions
 
+    /// Whether all partitions of ours are here: those to come may have primaries that were not sent.
+    var isWhole = false
+
     /// This replica's part of every rate: its partitions of all.
     func share(_ partitions: [Int32], of partitionCount: Int?) {
         self.partitions = partitions
@@ -92,8 +95,9 @@ final class Sender {
         )
         for queue in lanes.keys {
             lanes[queue]?.limiter.share(partitions, of: partitionCount ?? 0)
-            // What came along may wait behind much.
+            // What came along may wait behind much, and may be the most urgent.
             lanes[queue]?.clearedAt = nil
+            lanes[queue]?.needsRefill = true
         }
     }
 
@@ -279,7 +283,7 @@ final class Sender {
                     start(purpose, action, of: debtor, at: debt.place, queue, now: now)
                 }
             }
-            if lanes[queue]?.isWaiting == false {
+            if isWhole, lanes[queue]?.isWaiting == false {
                 lanes[queue]?.clearedAt = min(now, oldestDue ?? now)
             }
             isCrowded = isCrowded || self.isCrowded(queue)

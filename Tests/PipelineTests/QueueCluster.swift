@@ -201,6 +201,8 @@ final class QueueLog: RecordLog {
     private let cluster: QueueCluster
     private let clock: () -> Timestamp
     private var isAssigned = false
+    /// Partition numbers of which nothing is delivered.
+    private var held: Set<Int32> = []
     private var partitions: [Source]
     private let targetPartitions: [[QueueCluster.Partition]]
     private var outcome: CommitOutcome?
@@ -235,7 +237,8 @@ final class QueueLog: RecordLog {
             return .assigning(partitions.map(\.partition.place))
         }
         var room = recordCountMax
-        for index in partitions.indices where room > 0 {
+        for index in partitions.indices
+        where room > 0 && !held.contains(partitions[index].partition.place.partition) {
             read(&partitions[index], into: &batch, room: &room)
         }
         return nil
@@ -263,8 +266,11 @@ final class QueueLog: RecordLog {
         }
     }
 
-    func completeAssignment() throws(LogFault) -> [TopicPartition: Int64] {
+    func release(_ partition: Int32) { held.remove(partition) }
+
+    func completeAssignment(isHeld: Bool) throws(LogFault) -> [TopicPartition: Int64] {
         isAssigned = true
+        held = isHeld ? Set(partitions.map(\.partition.place.partition)) : []
         return Dictionary(
             uniqueKeysWithValues: partitions.map { ($0.partition.place, $0.next) }
         )

@@ -44,6 +44,7 @@ package final class Member {
         _ world: any RecordLogWorld,
         group: String,
         instance: String = "a",
+        isHeld: Bool = false,
         sources: [String],
         targets: [String] = [],
         changelog: String? = nil
@@ -65,7 +66,7 @@ package final class Member {
             guard case .assigning = event else {
                 return nil
             }
-            return try log.completeAssignment()
+            return try log.completeAssignment(isHeld: isHeld)
         }
     }
 

@@ -5,6 +5,7 @@ internal import Kafka
 package enum RecordLogContract: String, CaseIterable, Sendable {
     case `delivers every record once, in order, byte for byte`
     case `tells of an assignment before any record`
+    case `holds partitions back until they are released`
     case `delivers at most what was asked for, and nothing for zero`
     case `starts at the earliest record, and later where it committed`
     case `delivers again what was not committed`
@@ -23,6 +24,7 @@ package enum RecordLogContract: String, CaseIterable, Sendable {
         case .`delivers every record once, in order, byte for byte`:
             try Self.deliversEverything(world)
         case .`tells of an assignment before any record`: try Self.tellsOfAssignment(world)
+        case .`holds partitions back until they are released`: try Self.holdsBack(world)
         case .`delivers at most what was asked for, and nothing for zero`:
             try Self.keepsToMax(world)
         case .`starts at the earliest record, and later where it committed`:
@@ -109,6 +111,38 @@ package enum RecordLogContract: String, CaseIterable, Sendable {
         try expect(
             positions == [partitions[0]: 0, partitions[1]: 0],
             "\(positions) is not the beginning"
+        )
+    }
+
+    private static func holdsBack(_ world: any RecordLogWorld) throws {
+        let topic = try world.makeTopic(partitionCount: 2)
+        func write(_ values: Range<UInt8>, partition: Int32) throws {
+            try world.write(
+                values.map { OutsideRecord(partition: partition, key: nil, value: [$0]) },
+                to: topic
+            )
+        }
+        try write(0..<5, partition: 0)
+        try write(0..<5, partition: 1)
+        let member = try Member(world, group: "held", isHeld: true, sources: [topic])
+        defer { member.close() }
+        member.log.release(0)
+        let first = try member.read(count: 5)
+        // What was held back had the time of these: another fetch.
+        try write(5..<10, partition: 0)
+        let second = try member.read(count: 5)
+        for batch in [first, second] {
+            try expect(batch.records.allSatisfy { $0.partition == 0 }, "it is held back")
+        }
+        try expect(first.ends.allSatisfy { $0.partition == 0 }, "its end is held back")
+        let places = [0, 1].map { TopicPartition(topic: topic, partition: $0) }
+        _ = try member.commit(OutputBatch(), positions: [places[0]: 10, places[1]: 0])
+        member.log.release(1)
+        let held = try member.read(count: 5)
+        try expect(
+            held.records.map { held.arena[$0.value.start] } == [0, 1, 2, 3, 4]
+                && held.records.allSatisfy { $0.partition == 1 },
+            "what was held back was lost or came twice"
         )
     }
 

@@ -80,6 +80,18 @@ import TokenDomain
         #expect(bench.appleStore.accepted.count == 1)
     }
 
+    @Test func `back moves a retry again where the transaction that moved it is aborted`() throws {
+        let bench = try benchWithRetry()
+        bench.clock.now = bench.clock.now + .days(-1)
+        bench.cluster.faults.abortOneIn = 1
+        for _ in 0..<40 {
+            _ = try bench.instances[0]?.loop.step(waitMilliseconds: 0)
+        }
+        bench.cluster.faults.abortOneIn = 0
+        try bench.pass(.minutes(16))
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+
     /// Wherever the transaction is that has the retry.
     @Test(arguments: 1..<9)
     func `back moves a retry that is decided just then`(stepCount: Int) throws {

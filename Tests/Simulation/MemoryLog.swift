@@ -15,6 +15,8 @@ package final class MemoryLog: RecordLog {
     private let cluster: MemoryCluster
     private let clock: () -> Int64
     private var assigned: [TopicPartition] = []
+    /// Partition numbers of which nothing is delivered.
+    private var held: Set<Int32> = []
     private var fetched: [TopicPartition: Int] = [:]
     private var announcedEnds: [TopicPartition: Int] = [:]
     private var pendingEvent: GroupEvent?
@@ -139,7 +141,9 @@ package final class MemoryLog: RecordLog {
             let entries = cluster.entries(of: partition)
             let end = cluster.lastStableOffset(partition)
             var offset = fetched[partition] ?? 0
-            guard let topic = sources.firstIndex(of: partition.topic) else {
+            guard !held.contains(partition.partition),
+                let topic = sources.firstIndex(of: partition.topic)
+            else {
                 continue
             }
             while offset < end, room > 0 {
@@ -164,7 +168,9 @@ package final class MemoryLog: RecordLog {
         nextPartition += 1
     }
 
-    package func completeAssignment() throws(LogFault) -> [TopicPartition: Int64] {
+    package func completeAssignment(
+        isHeld: Bool
+    ) throws(LogFault) -> [TopicPartition: Int64] {
         guard case .assigning(let partitions) = pendingEvent else {
             preconditionFailure("no assignment is pending")
         }
@@ -174,9 +180,12 @@ package final class MemoryLog: RecordLog {
         // are waited out, that is, ended by their timeout.
         cluster.settleTransactions { [member, group] in $0.group == group && $0.member != member }
         assigned = partitions
+        held = isHeld ? Set(partitions.map(\.partition)) : []
         rewind()
         return positions()
     }
+
+    package func release(_ partition: Int32) { held.remove(partition) }
 
     package func completeRevocation() throws(LogFault) {
         pendingEvent = nil

@@ -71,7 +71,7 @@ private final class EagerStage: TickingStage {
         into changes: inout StoreChanges
     ) {}
 
-    func assigned(_ partitions: [Int32], state: StagedState, now: Timestamp) {}
+    func assigned(_ partitions: [Int32], isWhole: Bool, state: StagedState, now: Timestamp) {}
     func revoked(_ partitions: [Int32]) {}
     func tick(into plan: inout BatchPlan) { tickCount += 1 }
     func committed(now: Timestamp) {}
@@ -130,11 +130,46 @@ private final class EagerStage: TickingStage {
         var run = LoopRun(seed: 1)
         let loop = try run.startRestoring()
         #expect(run.telemetry.assignedCounts == [3])
-        #expect(run.telemetry.restoringCounts == [3])
+        #expect(run.telemetry.restoringCounts.first == 3)
         for _ in 0..<10 where loop.isRestoring {
             _ = try loop.step(waitMilliseconds: 0)
         }
         #expect(run.telemetry.restoringCounts == [3, 2, 1, 0])
+    }
+
+    /// Who takes over from an instance that was lost has partitions of its own, too.
+    @Test func `works on partitions whose state is here, while it reads another's`() throws {
+        var run = LoopRun(seed: 1)
+        let large = TopicPartition(topic: "tollway.dedupe.state.v1", partition: 1)
+        for _ in 0..<4 * Restore.recordCountMax {
+            run.cluster.append(
+                topic: large.topic,
+                partition: large.partition,
+                key: [1],
+                value: [1],
+                timestampMilliseconds: 0
+            )
+        }
+        for key in 10..<40 as Range<UInt8> {
+            run.cluster.append(topic: "in", key: [key], value: [2], timestampMilliseconds: 0)
+        }
+        let other = run.makeLog(name: "other", group: "other")
+        let ends = try #require(try other.endOffsets(ofTopic: "in"))
+        #expect(!ends.contains(0))
+        let loop = try run.startRestoring()
+        func done() -> [Int64?] {
+            (0..<3).map { loop.done[TopicPartition(topic: "in", partition: $0)] }
+        }
+        var meanwhile: [Int64?] = []
+        while loop.isRestoring {
+            meanwhile = done()
+            _ = try loop.step(waitMilliseconds: 0)
+        }
+        #expect(meanwhile == [ends[0], 0, ends[2]])
+        for _ in 0..<10 {
+            _ = try loop.step(waitMilliseconds: 0)
+        }
+        #expect(done() == ends)
     }
 
     /// While Kafka is away its state cannot be read, and its session ends.
@@ -157,7 +192,7 @@ private final class EagerStage: TickingStage {
         let stage = EagerStage()
         run.makeStage = { stage }
         let loop = try run.startRestoring()
-        #expect(!loop.isTicking && stage.tickCount == 0)
+        #expect(stage.tickCount == 0)
         for _ in 0..<20 where stage.tickCount == 0 {
             _ = try loop.step(waitMilliseconds: 0)
         }

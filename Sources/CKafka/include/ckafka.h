@@ -138,9 +138,12 @@ int ckafka_worker_take_assigned(ckafka_worker *worker, const ckafka_position **p
 /* ckafka_worker_show_assigned: the caller knows it; the next poll returns the event. */
 void ckafka_worker_show_assigned(ckafka_worker *worker);
 
-/* ckafka_worker_assign: take the partitions of the assign event, to be read from ${starts} on. */
-int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position *starts, size_t count,
+/* ckafka_worker_assign: take the partitions of the assign event, to be read from ${starts} on.  With
+ * ${is_held} the poll returns nothing of a partition before it is released. */
+int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position *starts, size_t count, int is_held,
                          ckafka_fault *fault);
+/* ckafka_worker_release: the poll returns what there is of this partition of each topic. */
+void ckafka_worker_release(ckafka_worker *worker, int32_t partition);
 
 /* ckafka_worker_unassign: give all partitions back. */
 int ckafka_worker_unassign(ckafka_worker *worker, ckafka_fault *fault);
