@@ -165,7 +165,7 @@ extension TokenReader {
     }
 
     /// What is known of it, whether it was refused or not.
-    var known: TokenFields<String> { isRefused ? refused : TokenFields(token) }
+    package var known: TokenFields<String> { isRefused ? refused : TokenFields(token) }
 
     private func text(_ range: Range<Int>) -> String {
         unsafe String(decoding: slice(range), as: UTF8.self)

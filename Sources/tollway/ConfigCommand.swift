@@ -131,7 +131,7 @@ enum ConfigCommand {
                 program: program
             )
         } catch {
-            throw CommandFailure(.failed, code: error.code, error.sentence)
+            throw CommandFailure(.usage, code: error.code, error.sentence)
         }
         switch invocation.output {
         case .table:

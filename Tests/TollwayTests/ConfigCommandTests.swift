@@ -192,7 +192,7 @@ import Testing
             ["config", "print"],
             environment: ["TOLLWAY_KAFKA_SASL_PASSWORD": "canary-0123"]
         )
-        #expect(refused.exitCode == 1)
+        #expect(refused.exitCode == 2)
         #expect(!refused.output.contains("canary") && !refused.talk.contains("canary"))
     }
 
@@ -201,7 +201,7 @@ import Testing
             ["config", "print", "-o", "json"],
             environment: ["TOLLWAY_TOPIC_PREFX": "a."]
         )
-        #expect(run.exitCode == 1)
+        #expect(run.exitCode == 2)
         #expect(try run.errorCode() == "config.unknown_name")
         #expect(run.output.contains("did you mean TOLLWAY_TOPIC_PREFIX?"))
     }

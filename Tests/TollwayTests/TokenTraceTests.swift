@@ -277,6 +277,105 @@ import TokenWire
         #expect(!late.isOver)
     }
 
+    /// decode has written no more of it than its dead letter.
+    @Test func `finds a dead letter of which the token's id alone can be read`() throws {
+        let topics = [Topic.tokensReceived, .deadLetters(.decode)].map { $0.name(prefix: "t.") }
+        let broker = try MockBroker(
+            topics: Topic.all.reduce(into: [:]) { $0[$1.name(prefix: "t.")] = 1 }
+        )
+        defer { broker.close() }
+        func token(_ id: String, _ more: String) -> String {
+            let json = #"{"externalPurchaseId":"\#(id)","appAppleId":1\#(more)}"#
+            return Base64URL.encode(json.utf8.span)
+        }
+        let good = #","bundleId":"b","tokenCreationDate":1"#
+        let values = [
+            #"{"token":"\#(token("id-0", good))","customer":7}"#,
+            #"{"bundleId":1,"token":"\#(token("id-1", good))"}"#,
+            #"{"token":"\#(token("id-2", ""))"}"#,
+        ]
+        var outputs = OutputBatch()
+        for (offset, value) in values.enumerated() {
+            let key = outputs.place("key".utf8)
+            let range = outputs.place(value.utf8)
+            let deadLetter = DeadLetter(
+                fault: Fault(code: "decode.bad_envelope", message: "m"),
+                worker: .decode,
+                origin: DeadLetter.Origin(
+                    topic: topics[0],
+                    partition: 0,
+                    offset: Int64(offset),
+                    group: "t.decode"
+                ),
+                failedAt: Timestamp(milliseconds: 1_700_000_000_000)
+            )
+            let start = outputs.arena.count
+            deadLetter.appendHeaders(to: &outputs.arena)
+            let headers = outputs.placed(from: start)
+            outputs.outputs.append(OutputBatch.Output(topic: 0, key: key, value: range))
+            outputs.outputs.append(
+                OutputBatch.Output(topic: 1, key: key, value: range, headers: headers)
+            )
+        }
+        let producer = try KafkaProducer(
+            settings: KafkaSettings(bootstrapServers: broker.bootstrapServers, clientID: "test"),
+            targets: topics
+        )
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        try producer.produce(outputs, tags: outputs.outputs.indices.map { UInt64($0) })
+        #expect(producer.flush(deadlineMilliseconds: 5_000))
+        for number in values.indices {
+            let run = try TollwayProcess.run(
+                ["token", "trace", "id-\(number)", "-o", "json"],
+                environment: [
+                    "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+                    "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
+                ]
+            )
+            #expect(run.exitCode == 0, "\(run.talk)\(run.output)")
+            let object = try run.object()
+            let deadLetters = try #require(object["deadLetters"] as? [[String: Any]])
+            #expect(deadLetters.map { $0["position"] as? String } == ["decode/0/\(number)"])
+            let events = try #require(object["events"] as? [[String: Any]])
+            let places = events.map { "\($0["topic"] ?? "")/\($0["offset"] ?? "")" }
+            #expect(Set(places) == Set(topics.map { "\($0)/\(number)" }), "\(places)")
+        }
+    }
+
+    /// A creation date is the token's own word, and may lie ahead of Apple's answers.
+    @Test(.enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))
+    func `finds what was reported of a token that is dated in the future`() throws {
+        let world = try DeadLetterWorld(partitionCount: 1)
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        var account = TokenAccount(externalPurchaseID: TokenID("t-1"), touchedAt: now)
+        account.appAppleID = 1
+        account.role = .primary
+        account.tokenCreationDate = now + .days(30)
+        account.lastAccepted = .noLineItem
+        account.lastAcceptedAt = now
+        try LedgerMaker.write([LedgerMaker.outcome(1, settledAt: now)], to: world)
+        let topic = Topic.reportState.name(prefix: world.prefix)
+        let producer = try KafkaProducer(settings: world.settings, targets: [topic])
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        var outputs = OutputBatch()
+        let key = outputs.place("t-1".utf8)
+        let start = outputs.arena.count
+        account.write(to: &outputs.arena)
+        outputs.outputs.append(
+            OutputBatch.Output(topic: 0, key: key, value: outputs.placed(from: start))
+        )
+        try producer.produce(outputs, tags: [0])
+        try #require(producer.flush(deadlineMilliseconds: 20_000))
+        let run = try TollwayProcess.run(
+            ["token", "trace", "t-1", "-o", "json"],
+            environment: world.environment
+        )
+        #expect(run.exitCode == 0, "\(run.talk)\(run.output)")
+        let events = try #require(try run.object()["events"] as? [[String: Any]])
+        let texts = events.compactMap { $0["event"] as? String }
+        #expect(texts.contains("report accepted: NO_LINE_ITEM because of hold"), "\(texts)")
+    }
+
     /// What the stages would have written for one token, read back through the command.
     @Test func `finds a token by its id alone`() throws {
         let id = TokenID("fc8badf8-e5ff-4f57-8194-ee4bcf33a574")

@@ -1,3 +1,4 @@
+internal import Glibc
 internal import Kafka
 internal import StageRuntime
 internal import Telemetry
@@ -80,7 +81,8 @@ enum AccountCommand {
         if !page.closes {
             // What was being committed shows a moment later.
             Console.say("it does not close; looking once more")
-            _ = StopSignal().wait(milliseconds: againMilliseconds)
+            // No handler of signals: the second reading must end by one as the first does.
+            _ = poll(nil, 0, againMilliseconds)
             page = try count(month, since, until, now: now, configuration)
             page.apps = selection.apps
         }

@@ -42,12 +42,60 @@ enum AccountScan {
         _ configuration: Configuration,
         _ body: (RecordBatch.Record, RecordBatch) -> Void
     ) throws(CommandFailure) {
-        let name = topic.name(prefix: configuration.topicPrefix)
-        let count = try partitionCount(topic, configuration)
-        let numbers = partitions ?? 0..<Int32(count)
-        guard count > 0, numbers.upperBound <= count else {
+        let count = Int32(try partitionCount(topic, configuration))
+        let numbers = partitions ?? 0..<count
+        guard numbers.upperBound <= count else {
             return
         }
+        try read(topic, Array(numbers), from: start, what, configuration, body)
+    }
+
+    /// Shows each record of a ledger whose key lies in some partitions of the topic that it follows
+    /// from: a ledger may have any number of partitions.
+    ///
+    /// - Throws: as ``run(_:_:from:_:_:_:)``.
+    static func run(
+        ledger: Topic,
+        of source: Topic,
+        _ partitions: Range<Int32>,
+        from start: LogBrowser.Start,
+        _ what: String,
+        _ configuration: Configuration,
+        _ body: (RecordBatch.Record, RecordBatch) -> Void
+    ) throws(CommandFailure) {
+        let count = Int32(try partitionCount(ledger, configuration))
+        let sourceCount = Int32(try partitionCount(source, configuration))
+        guard count > 0, sourceCount > 0 else {
+            return
+        }
+        // A key's partition is its hash modulo their count. Modulo what divides both counts, the key
+        // has the same partition in both.
+        var (divisor, rest) = (count, sourceCount)
+        while rest > 0 {
+            (divisor, rest) = (rest, divisor % rest)
+        }
+        let wanted = Set(partitions.map { $0 % divisor })
+        let numbers = (0..<count).filter { wanted.contains($0 % divisor) }
+        try read(ledger, numbers, from: start, what, configuration) { record, batch in
+            let key = batch.arena.span.extracting(record.key.indices)
+            if partitions.contains(Partitioner.partition(ofKey: key, partitionCount: sourceCount)) {
+                body(record, batch)
+            }
+        }
+    }
+
+    private static func read(
+        _ topic: Topic,
+        _ numbers: [Int32],
+        from start: LogBrowser.Start,
+        _ what: String,
+        _ configuration: Configuration,
+        _ body: (RecordBatch.Record, RecordBatch) -> Void
+    ) throws(CommandFailure) {
+        guard !numbers.isEmpty else {
+            return
+        }
+        let name = topic.name(prefix: configuration.topicPrefix)
         let places = numbers.reduce(into: [:]) {
             $0[TopicPartition(topic: name, partition: $1)] = start
         }

@@ -43,7 +43,7 @@ struct MonthCount {
         month.adding(1).start + ReportPolicy.deadlineAfterMonth
     }
 
-    /// Takes in the tokens of some partitions; their reports lie in the same ones of the ledger.
+    /// Takes in the tokens of some partitions of `tokens.distinct`, and their reports.
     mutating func take(
         _ accounts: ReportAccounts,
         _ partitions: Range<Int32>
@@ -87,56 +87,48 @@ struct MonthCount {
     private mutating func marks(
         _ partitions: Range<Int32>
     ) throws(CommandFailure) -> [UInt64: Marks] {
-        let name = Topic.reportsOutcomes.name(prefix: configuration.topicPrefix)
-        let start = LogBrowser.Start.timestamp(max(0, month.start.milliseconds - 3_600_000))
-        let places = partitions.reduce(into: [:]) {
-            $0[TopicPartition(topic: name, partition: $1)] = start
-        }
-        let progress = ScanProgress("reports of the ledger")
         var marks: [UInt64: Marks] = [:]
         // By request identifier: an accepted report that the ledger has twice was late once.
         var lateReports: [Int64: Set<UInt64>] = [:]
         let month = month
-        try TopicScan(
-            configuration: configuration,
-            topics: [name],
-            isToHighWatermark: true,
-            readAheadKilobytes: TopicScan.largeReadAheadKilobytes
-        ).run(
-            from: places,
-            progress: progress
-        ) {
-            batch throws(CommandFailure) in
-            for record in batch.records where !record.key.isAbsent && !record.value.isAbsent {
-                let outcome: ReportOutcome
-                do throws(WireFault) {
-                    let value = batch.arena.span.extracting(record.value.indices)
-                    outcome = try ReportOutcome(reading: value)
-                } catch {
-                    // Counted by ledger export.
-                    continue
-                }
-                guard outcome.outcome != .rejected,
-                    outcome.externalPurchaseID.environment == .production
-                else {
-                    continue
-                }
-                let belonging = Self.belongs(outcome, to: month)
-                guard belonging.isFor || belonging.hasSales else {
-                    continue
-                }
-                let digest = TextDigest.of(batch.arena.span.extracting(record.key.indices))
-                var mark = marks[digest] ?? Marks()
-                mark.isReported = true
-                mark.hasSales = mark.hasSales || belonging.hasSales
-                marks[digest] = mark
-                if belonging.isLate {
-                    lateReports[outcome.appAppleID, default: []].insert(
-                        TextDigest.of(outcome.requestIdentifier.lowercased())
-                    )
-                }
+        try AccountScan.run(
+            ledger: .reportsOutcomes,
+            of: .tokensDistinct,
+            partitions,
+            from: .timestamp(max(0, month.start.milliseconds - 3_600_000)),
+            "reports of the ledger",
+            configuration
+        ) { record, batch in
+            guard !record.key.isAbsent, !record.value.isAbsent else {
+                return
             }
-            return true
+            let outcome: ReportOutcome
+            do throws(WireFault) {
+                let value = batch.arena.span.extracting(record.value.indices)
+                outcome = try ReportOutcome(reading: value)
+            } catch {
+                // Counted by ledger export.
+                return
+            }
+            guard outcome.outcome != .rejected,
+                outcome.externalPurchaseID.environment == .production
+            else {
+                return
+            }
+            let belonging = Self.belongs(outcome, to: month)
+            guard belonging.isFor || belonging.hasSales else {
+                return
+            }
+            let digest = TextDigest.of(batch.arena.span.extracting(record.key.indices))
+            var mark = marks[digest] ?? Marks()
+            mark.isReported = true
+            mark.hasSales = mark.hasSales || belonging.hasSales
+            marks[digest] = mark
+            if belonging.isLate {
+                lateReports[outcome.appAppleID, default: []].insert(
+                    TextDigest.of(outcome.requestIdentifier.lowercased())
+                )
+            }
         }
         for (app, reports) in lateReports {
             lines[app, default: MonthLine()].late += reports.count

@@ -106,7 +106,11 @@ struct SalesCount {
                 open.append(missing)
             }
         }
-        let settled = try SettledSales(of: open.compactMap(\.sale), configuration)
+        let settled = try SettledSales(
+            of: open.compactMap(\.sale),
+            partitionCount: Int32(count),
+            configuration
+        )
         for missing in open {
             if let sale = missing.sale, settled.isRepeat(sale) {
                 lines[missing.app, default: SalesLine()].repeats += 1
@@ -152,7 +156,8 @@ struct SalesCount {
         // A sale that was not owed may be reported after all: its newest word counts.
         var newest: [UInt64: Told] = [:]
         try AccountScan.run(
-            .purchasesOutcomes,
+            ledger: .purchasesOutcomes,
+            of: .purchasesReceived,
             partition..<partition + 1,
             from: start,
             "sales of the ledger",

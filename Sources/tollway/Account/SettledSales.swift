@@ -10,7 +10,7 @@ internal import TokenWire
 struct SettledSales {
     /// A buy or a refund that came in.
     struct Sale {
-        /// Of its name, type, environment and app, and of its partition, which is the ledger's too.
+        /// Of its name, type, environment and app, and of the partition that it came in by.
         fileprivate let digest: UInt64
         fileprivate let receivedAt: Timestamp
         /// When one of the same content was received that is a dead letter and came before it; nil where none
@@ -41,7 +41,13 @@ struct SettledSales {
     private var refused: [UInt64: [ClosedRange<Timestamp>]] = [:]
 
     /// Reads the whole ledger, where there is something to look for.
-    init(of sales: [Sale], _ configuration: Configuration) throws(CommandFailure) {
+    ///
+    /// `partitionCount`: of the topic that the sales came in by; the ledger may have another.
+    init(
+        of sales: [Sale],
+        partitionCount: Int32,
+        _ configuration: Configuration
+    ) throws(CommandFailure) {
         let wanted = Set(sales.map(\.digest))
         guard !wanted.isEmpty else {
             return
@@ -58,7 +64,12 @@ struct SettledSales {
             }
             do throws(WireFault) {
                 let value = batch.arena.span.extracting(record.value.indices)
-                found.take(try PurchaseOutcome(reading: value), record.partition, wanted)
+                let key = batch.arena.span.extracting(record.key.indices)
+                found.take(
+                    try PurchaseOutcome(reading: value),
+                    Partitioner.partition(ofKey: key, partitionCount: partitionCount),
+                    wanted
+                )
             } catch {
                 // Counted by ledger export.
                 return

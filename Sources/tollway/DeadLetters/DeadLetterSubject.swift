@@ -74,7 +74,7 @@ final class SubjectReader {
         } catch {
             // It lies here because something is wrong with it; what was read before that counts.
         }
-        if !parts.token.isEmpty, subject.externalPurchaseID == nil {
+        if !parts.token.isEmpty {
             readToken(parts.token.span, into: &subject)
         }
         if !parts.signedPayload.isEmpty {
@@ -95,19 +95,21 @@ final class SubjectReader {
         return subject
     }
 
+    /// What a token says stands above what lies beside it, which decode ignores.
     private func readToken(_ text: Span<UInt8>, into subject: inout DeadLetterSubject) {
         do throws(DecodeFault) {
             try tokens.read(text)
+            // It may have none.
+            subject.tokenExpirationDate = nil
         } catch {
-            // No token, and so about nothing that could be named.
-            return
+            // Refused for a part of it: the rest says whose it is, as in decode's `seen` record.
         }
-        let token = tokens.token
-        subject.externalPurchaseID = token.externalPurchaseID.text
-        subject.appAppleID = token.appAppleID
-        subject.bundleID = token.bundleID
-        subject.tokenCreationDate = token.tokenCreationDate.milliseconds
-        subject.tokenExpirationDate = token.tokenExpirationDate?.milliseconds
+        let token = tokens.known
+        subject.externalPurchaseID = token.externalPurchaseID ?? subject.externalPurchaseID
+        subject.appAppleID = token.appAppleID ?? subject.appAppleID
+        subject.bundleID = token.bundleID ?? subject.bundleID
+        subject.tokenCreationDate = token.tokenCreationDate ?? subject.tokenCreationDate
+        subject.tokenExpirationDate = token.tokenExpirationDate ?? subject.tokenExpirationDate
     }
 
     /// A notification's app and token, or those of its transaction.
@@ -184,13 +186,13 @@ final class SubjectReader {
             case ("environment", let kind):
                 parts.statesEnvironment = parts.statesEnvironment || kind != .null
                 try scanner.skip()
-            case ("appAppleId", .number): subject.appAppleID = try scanner.integer()
+            case ("appAppleId", .number): subject.appAppleID = try scanner.integerIfAny()
             case ("tokenCreationDate", .number):
-                subject.tokenCreationDate = try scanner.integer()
+                subject.tokenCreationDate = try scanner.integerIfAny()
             case ("tokenExpirationDate", .number):
-                subject.tokenExpirationDate = try scanner.integer()
+                subject.tokenExpirationDate = try scanner.integerIfAny()
             case ("status", .string): subject.status = ReportStatus(rawValue: try scanner.string())
-            case ("deadline", .number): subject.reportDeadline = try scanner.integer()
+            case ("deadline", .number): subject.reportDeadline = try scanner.integerIfAny()
             case ("requestIdentifier", .string):
                 subject.requestIdentifier = try scanner.string()
             case ("lineItems", .array):
@@ -200,7 +202,7 @@ final class SubjectReader {
             case ("appAccountToken", .string): subject.appAccountToken = try scanner.string()
             case ("originalTransactionId", .string):
                 subject.originalTransactionID = try scanner.string()
-            case ("requestedAt", .number): subject.requestedAt = try scanner.integer()
+            case ("requestedAt", .number): subject.requestedAt = try scanner.integerIfAny()
             case ("signedTransaction", .string):
                 parts.signedTransaction = try scanner.stringBytes()
             default: try scanner.skip()

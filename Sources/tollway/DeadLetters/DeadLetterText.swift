@@ -9,7 +9,8 @@ internal import TokenWire
 struct DeadLetterText {
     /// Members of our messages that say more than a person on call needs.
     private static let maskedMembers: Set<String> = [
-        "token", "customer", "signedPayload", "signedTransaction", "appAccountToken",
+        "token", "customer", "purchaseKey", "signedPayload", "signedTransaction",
+        "appAccountToken",
     ]
     private static let shownCountMax = 6
     private static let customerForm = "c1."
@@ -34,7 +35,8 @@ struct DeadLetterText {
     /// Keys are customers or ids, according to the topic: only ids are shown.
     func key(_ bytes: ArraySlice<UInt8>, of stage: Worker) -> String {
         let text = String(decoding: bytes, as: UTF8.self)
-        return isRevealed || stage == .report ? text : Self.masked(text)
+        let isID = stage == .report && !text.hasPrefix(Self.customerForm)
+        return isRevealed || isID ? text : Self.masked(text)
     }
 
     private func masked(_ bytes: [UInt8]) throws(WireFault) -> [UInt8] {

@@ -9,7 +9,7 @@ extension TraceSearch {
         let key = Array((distinct?.customer?.text ?? id.text).utf8)
         let received = distinct?.receivedAt.milliseconds
         // Where Kafka has no more what was classified, report's state says when it was about.
-        let born = account?.tokenCreationDate.map(Self.dayBefore)
+        let born = reportedFrom(told)
         let first = [told.map(\.timestamp).min(), received].compactMap { $0 }.min()
         let from = first.map { $0.subtracting(saturating: Self.slackMilliseconds) } ?? born
         let isKnown = account?.isKnown == true || distinct.map { $0.role != .seen } == true
@@ -44,12 +44,10 @@ extension TraceSearch {
             telling: &events
         )
         let needles = texts.isEmpty ? TokenNeedles(id: id) : TokenNeedles(texts: texts)
+        let subjects = SubjectReader()
+        // As decode names the token of what it refuses, too.
         let isToken: (Span<UInt8>) -> Bool = { value in
-            guard needles.isIn(value), let token = Self.received(value) else {
-                return false
-            }
-            return texts.contains(token.token)
-                || TokenOperand.id(ofToken: token.token.utf8.span) == id
+            needles.isIn(value) && subjects.read(value).externalPurchaseID == id.text
         }
         // A token of which nothing else is known is looked for in all that could not be decoded.
         let deadLetters = try topics.searchAll(
@@ -62,7 +60,6 @@ extension TraceSearch {
         )
         trail.add(deadLetters, telling: &events)
         let inNotice = TokenNeedles(id: id)
-        let subjects = SubjectReader()
         trail.add(
             try topics.searchAll(.deadLetters(.notifications), from: from, until: nil) { value in
                 inNotice.isIn(value) && subjects.read(value).externalPurchaseID == id.text
@@ -114,6 +111,7 @@ extension TraceSearch {
     private mutating func readReceived(_ found: [TopicReader.Found]) {
         for found in found {
             guard let token = Self.received(found.value.span) else {
+                events.append(unreadable(found, "ingest"))
                 continue
             }
             events.append(
@@ -143,7 +141,7 @@ extension TraceSearch {
         do throws(WireFault) {
             return try TokenReceived(reading: value)
         } catch {
-            // Not what is looked for: decode has a dead letter of it.
+            // decode has a dead letter of it.
             return nil
         }
     }

@@ -52,12 +52,10 @@ struct TraceSearch {
         readDistinct(told)
         readNotices(try searchByID(.notificationsVerified))
         readRequests(try searchByID(.reportsRequested))
-        let born = account?.tokenCreationDate ?? distinct?.tokenCreationDate
-        let from = born.map(Self.dayBefore)
         readOutcomes(
             try searchByID(
                 .reportsOutcomes,
-                from: from,
+                from: reportedFrom(told),
                 until: accountAt.map { $0 + Self.repeatMilliseconds }
             )
         )
@@ -153,9 +151,17 @@ struct TraceSearch {
         ) + newest
     }
 
-    /// A date in a token may be any.
-    static func dayBefore(_ time: Timestamp) -> Int64 {
-        time.milliseconds.subtracting(saturating: dayMilliseconds)
+    /// From when on a report of it may have been written, UNIX milliseconds: a day before its token
+    /// was made; nil where nothing says so.
+    ///
+    /// A date in a token may be any: one that is later than what is known of it says nothing.
+    func reportedFrom(_ told: [TopicReader.Found] = []) -> Int64? {
+        guard let born = account?.tokenCreationDate ?? distinct?.tokenCreationDate else {
+            return nil
+        }
+        let from = born.milliseconds.subtracting(saturating: Self.dayMilliseconds)
+        let known = [accountAt, account?.lastAcceptedAt?.milliseconds].compactMap { $0 }
+        return (told.map(\.timestamp) + known).allSatisfy { from <= $0 } ? from : nil
     }
 
     /// The reports that wait behind the one under way, in their order.
@@ -166,12 +172,10 @@ struct TraceSearch {
             return []
         }
         let id = id
-        // No report is older than its token.
-        let from = account?.tokenCreationDate.map(Self.dayBefore)
         let found = try topics.search(
             .reportState,
             partitionOf: Array(id.text.utf8),
-            from: from
+            from: reportedFrom()
         ) { key, _ in
             WaitingReport.isKey(key, of: id)
         }

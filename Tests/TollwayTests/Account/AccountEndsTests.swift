@@ -8,21 +8,29 @@ import TokenWire
 
 @testable import tollway
 
-/// The topics of tokens on an embedded broker, one partition each, written by hand.
+/// The topics of tokens and sales on an embedded broker, written by hand.
 private final class CountWorld {
     private static let replayHeader = "tollway.dlq.replay_id"
 
     let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000) - 60_000)
     private var records: AccountRecords { AccountRecords(now: now) }
-    private let topics = AccountEnds.topics + [.dedupeState, .reportState]
+    private static let ledgers: [Topic] = [.reportsOutcomes, .purchasesOutcomes]
+    private let topics =
+        AccountEnds.topics + CountWorld.ledgers + [
+            .dedupeState, .reportState, .purchasesReceived, .purchasesState,
+            .deadLetters(.purchases),
+        ]
     private let broker: MockBroker
     private let producer: KafkaProducer
-    private let configuration: Configuration
+    let configuration: Configuration
 
-    init() throws {
+    init(partitionCount: Int = 1, ofLedgers ledgerPartitionCount: Int = 1) throws {
         let names = topics.map { $0.name(prefix: "t.") }
         broker = try MockBroker(
-            topics: names.reduce(into: [:]) { $0[$1] = 1 }
+            topics: topics.reduce(into: [:]) { counts, topic in
+                counts[topic.name(prefix: "t.")] =
+                    CountWorld.ledgers.contains(topic) ? ledgerPartitionCount : partitionCount
+            }
         )
         producer = try KafkaProducer(
             settings: KafkaSettings(bootstrapServers: broker.bootstrapServers, clientID: "test"),
@@ -42,14 +50,22 @@ private final class CountWorld {
         broker.close()
     }
 
+    private var window: AccountWindow {
+        AccountWindow(from: now + -.hours(1), to: now + .hours(1), shortened: nil)
+    }
+
     /// As a count begins.
     func count() throws -> TokenCount {
         TokenCount(
             configuration,
-            AccountWindow(from: now + -.hours(1), to: now + .hours(1), shortened: nil),
+            window,
             try AccountPositions(configuration),
             try AccountEnds(configuration)
         )
+    }
+
+    func sales() throws -> SalesCount {
+        SalesCount(configuration, window, try AccountPositions(configuration), appIDs: [:])
     }
 
     private func write(
@@ -85,8 +101,51 @@ private final class CountWorld {
         }
     }
 
-    func received(_ id: String) throws {
-        try write(.tokensReceived, key: id, records.received(id).write)
+    /// `beside`: more members of the value.
+    func received(_ id: String, beside: String = "") throws {
+        func value(_ arena: inout [UInt8]) {
+            records.received(id).write(to: &arena)
+            arena.removeLast()
+            arena.append(contentsOf: "\(beside)}".utf8)
+        }
+        try write(.tokensReceived, key: id, value)
+    }
+
+    /// A buy of the customer of a token.
+    func sale(of id: String) -> PurchaseEvent {
+        var event = PurchaseEvent(lineItemID: "order of \(id)")
+        event.externalPurchaseID = TokenID(id)
+        event.appAppleID = 1
+        event.creationDate = now
+        event.receivedAt = now
+        return event
+    }
+
+    /// It came in, and Apple has accepted it.
+    func sold(_ id: String) throws {
+        try write(.purchasesReceived, key: id, sale(of: id).write)
+        let outcome = PurchaseOutcome(
+            lineItemID: sale(of: id).lineItemID,
+            revision: 1,
+            type: .buy,
+            outcome: .reported,
+            externalPurchaseID: nil,
+            requestIdentifier: nil,
+            reason: "accepted",
+            errors: [],
+            item: nil,
+            receivedAt: now,
+            settledAt: now,
+            lane: Lane(appAppleID: 1, environment: .production)
+        )
+        try write(.purchasesOutcomes, key: id, outcome.write)
+    }
+
+    /// Apple has accepted its report.
+    func told(_ id: String) throws {
+        var outcome = LedgerMaker.outcome(1, token: id, settledAt: now)
+        outcome.details.tokenCreationDate = now
+        try write(.reportsOutcomes, key: id, outcome.write)
     }
 
     func decoded(_ id: String, isReplayed: Bool = false) throws {
@@ -172,6 +231,60 @@ private final class CountWorld {
         let stage = AccountLine.Stage(incoming: 1, outgoing: 1, unread: 1)
         #expect([line.decode, line.dedupe, line.report] == [stage, stage, stage])
         #expect(line.closes && line.reported == 1)
+    }
+
+    /// A platform may add a member of any name, and decode reads none of it.
+    @Test(
+        arguments: [
+            #","externalPurchaseId":"order-77""#, #","appAppleId":2"#,
+            #","externalPurchaseId":"order-77","appAppleId":1.5"#,
+        ]
+    )
+    func `is a token of its own app, whatever lies beside it`(beside: String) throws {
+        let world = try CountWorld()
+        try world.received("a", beside: beside)
+        try world.decoded("a")
+        var count = try world.count()
+        var months: MonthCount?
+        try count.run(months: &months)
+        #expect(count.lines.keys.sorted() == [1])
+        let line = try #require(count.lines[1])
+        #expect(line.decode == AccountLine.Stage(incoming: 1, outgoing: 1, unread: 1))
+        #expect(line.closes)
+    }
+
+    /// Only what is read together with it must have the count of a topic.
+    @Test(arguments: [1, 6, 8])
+    func `is found in ledgers of any number of partitions`(partitionCount: Int) throws {
+        let world = try CountWorld(partitionCount: 4, ofLedgers: partitionCount)
+        let ids = (0..<12).map { "t-\($0)" }
+        for id in ids {
+            try world.distinct(id)
+            try world.reported(id)
+            try world.told(id)
+            try world.sold(id)
+        }
+        var count = try world.count()
+        let month = CalendarMonth(of: world.now)
+        var months: MonthCount? = MonthCount(month, world.configuration, now: world.now)
+        try count.run(months: &months)
+        let line = try #require(months?.lines[1])
+        #expect(line.active == ids.count && line.reported == ids.count)
+        var sales = try world.sales()
+        try sales.run()
+        #expect(sales.lines == [1: SalesLine(received: ids.count, reported: ids.count)])
+        // The same once more, after its record has left the topic.
+        let again = ids.map { id in
+            SettledSales.Sale(
+                world.sale(of: id),
+                app: 1,
+                world.now + .seconds(1),
+                refusedFirst: nil,
+                TopicReader.partition(ofKey: Array(id.utf8), partitionCount: 4)
+            )
+        }
+        let settled = try SettledSales(of: again, partitionCount: 4, world.configuration)
+        #expect(again.count { settled.isRepeat($0) } == ids.count)
     }
 
     @Test(arguments: [Worker.dedupe, .report])

@@ -631,6 +631,36 @@ struct `tollway account` {
         #expect(run.exitCode == 1)
     }
 
+    @Test func `ends by a signal also once it looks a second time`() throws {
+        let world = try AccountWorld()
+        try world.received(["a"])
+        try world.sales(["lost"])
+        try world.commitAll()
+        let process = try TollwayProcess.make(["account"], environment: world.world.environment)
+        let talk = Pipe()
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = talk
+        // The test's threads block it, and children inherit that.
+        var interrupt = sigset_t()
+        var before = sigset_t()
+        unsafe sigemptyset(&interrupt)
+        unsafe sigaddset(&interrupt, SIGINT)
+        unsafe pthread_sigmask(SIG_UNBLOCK, &interrupt, &before)
+        defer { unsafe pthread_sigmask(SIG_SETMASK, &before, nil) }
+        try process.run()
+        var text = ""
+        while !text.contains("looking once more") {
+            let data = talk.fileHandleForReading.availableData
+            try #require(!data.isEmpty, "\(text)")
+            text += String(decoding: data, as: UTF8.self)
+        }
+        process.interrupt()
+        process.waitUntilExit()
+        #expect(process.terminationReason == .uncaughtSignal)
+        #expect(process.terminationStatus == SIGINT)
+    }
+
     @Test func `wants topics`() throws {
         let world = try DeadLetterWorld()
         let run = try TollwayProcess.run(

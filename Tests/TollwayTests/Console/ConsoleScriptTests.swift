@@ -431,6 +431,24 @@ struct `The console's script` {
         #expect((seen["text"] as? String)?.contains("another page") == true)
     }
 
+    @Test(arguments: [(504, ": it must wait 16 minutes for an answer."), (502, ".")])
+    func `says of a plan that a proxy between has answered`(status: Int, words: String) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.fill();
+            await page.event();
+            await page.go('/dead-letters?stage=decode');
+            page.answer = path => path === '/api/plans'
+              ? { status: \(status), html: '<html>Time-out</html>' } : {};
+            await page.submit('plan', { action: 'replay' });
+            return { plan: document.getElementById('plan').textContent, faults: page.faults };
+            """
+        )
+        #expect(seen["plan"] as? String == "HTTP \(status) from a proxy between\(words)")
+        #expect(seen["faults"] as? [String] == [])
+    }
+
     @Test func `shows a fault of one view in its place`() throws {
         let seen = try ScriptPage.run(
             "/token/%",

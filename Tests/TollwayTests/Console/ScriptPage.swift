@@ -186,7 +186,7 @@ enum ScriptPage {
             reported: [], isReportedAll: true, deadLetterTotal: 0, areDeadLettersAll: true, deadLetters: [],
             instances: [], troubles: [], advice: [] },
           acts: [],
-          // What it gives is data of a command, or { status, detail }.
+          // What it gives is data of a command, or { status, detail }; of a proxy { status, html }.
           answer: () => ({}),
           settle,
           count: path => page.calls.filter(call => call.path === path).length,
@@ -256,6 +256,7 @@ enum ScriptPage {
                 options.signal.addEventListener('abort', () => fail(options.signal.reason));
             });
           const given = page.answer(path, call.body, call);
+          if (given && given.html) return new Response(given.html, { status: given.status });
           if (given && given.status) return respond(given.status, given);
           if (path === '/api/session') return respond(200, page.session);
           if (path === '/api/acts' && !call.body) return respond(200, { acts: page.acts });

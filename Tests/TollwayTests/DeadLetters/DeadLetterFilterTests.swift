@@ -217,6 +217,46 @@ import TokenWire
         }
     }
 
+    private static func received(
+        _ members: String,
+        before: String = "",
+        beside: String = ""
+    ) -> String {
+        let token = Base64URL.encode(Array(#"{"externalPurchaseId":"id-1"\#(members)}"#.utf8).span)
+        return #"{\#(before)"token":"\#(token)"\#(beside)}"#
+    }
+
+    private static let good = #","appAppleId":7,"bundleId":"b","tokenCreationDate":1"#
+
+    /// As decode writes `seen` records of them.
+    @Test(
+        arguments: [
+            (received(#","appAppleId":"7","bundleId":"b","tokenCreationDate":1"#), nil),
+            (received(#","appAppleId":7,"tokenCreationDate":1"#), 7),
+            (received(good + #","tokenExpirationDate":0"#), 7),
+            (received(good + ","), 7), (received(good, beside: #","customer":7"#), 7),
+            (received(good, before: #""bundleId":1,"#), 7),
+            (received(good, beside: #","meta":NaN"#), 7),
+            // What a platform adds names neither the token nor its app.
+            (received(good, beside: #","externalPurchaseId":"order-77","appAppleId":8"#), 7),
+            (received(good, before: #""appAppleId":1.5,"deadline":1e99,"#), 7),
+        ] as [(String, Int64?)]
+    )
+    func `knows the token of what decode refused by what of it can be read`(
+        value: String,
+        app: Int64?
+    ) throws {
+        let subject = SubjectReader().read(Array(value.utf8).span)
+        #expect(subject.externalPurchaseID == "id-1")
+        #expect(subject.appAppleID == app)
+        #expect(try filter(["--token", "id-1"]).matches(subject))
+    }
+
+    @Test func `takes no end from what lies beside a token that has none`() {
+        let value = Self.received(Self.good, beside: #","tokenExpirationDate":5"#)
+        #expect(SubjectReader().read(Array(value.utf8).span).tokenExpirationDate == nil)
+    }
+
     @Test func `knows a token by its id and by its text`() throws {
         let maker = DeadLetterMaker(prefix: "tollway.", seed: 7)
         let (batch, deadLetters) = deadLetters()

@@ -3,6 +3,7 @@ import Kafka
 import StageRuntime
 import Testing
 import TokenDomain
+import TokenWire
 
 @testable import tollway
 
@@ -170,6 +171,46 @@ struct `Looking at dead letters` {
         for secret in secrets {
             #expect(revealed.contains(secret))
         }
+    }
+}
+
+@Suite struct `The text of a dead letter` {
+    private static let customer = "c1.0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
+
+    @Test func `masks the customer of a report that was asked for`() {
+        var bytes: [UInt8] = []
+        var request = ReportRequested(
+            externalPurchaseID: TokenID("t-1"),
+            appAppleID: 1,
+            bundleID: "b",
+            status: .noLineItem,
+            requestIdentifier: nil,
+            lineItems: nil
+        )
+        request.purchaseKey = PurchaseKey(Self.customer)
+        request.write(to: &bytes)
+        let text = DeadLetterText(isRevealed: false).value(bytes[...])
+        #expect(text.contains(#""externalPurchaseId":"t-1""#), "\(text)")
+        #expect(text.contains(#""purchaseKey":"c1.012345…"#), "\(text)")
+        #expect(!text.contains(Self.customer))
+        #expect(DeadLetterText(isRevealed: true).value(bytes[...]).contains(Self.customer))
+    }
+
+    @Test(
+        arguments: [
+            (customer, Worker.report, "c1.012345… (46 bytes)"),
+            (customer, .decode, "c1.012345… (46 bytes)"),
+            ("t-1-long-enough-to-be-cut", .report, "t-1-long-enough-to-be-cut"),
+        ] as [(String, Worker, String)]
+    )
+    func `masks a customer's key, whatever stage it failed in`(
+        key: String,
+        stage: Worker,
+        shown: String
+    ) {
+        let bytes = Array(key.utf8)[...]
+        #expect(DeadLetterText(isRevealed: false).key(bytes, of: stage) == shown)
+        #expect(DeadLetterText(isRevealed: true).key(bytes, of: stage) == key)
     }
 }
 

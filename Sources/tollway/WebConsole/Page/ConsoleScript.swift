@@ -123,7 +123,13 @@ enum ConsoleScript {
             app.session = await call('/api/session');
             return call(path, body, true);
           }
-          const answer = JSON.parse(text);
+          let answer;
+          try {
+            answer = JSON.parse(text);
+          } catch (error) {
+            throw new Error('HTTP ' + response.status + ' from a proxy between'
+              + (response.status === 504 ? ': it must wait 16 minutes for an answer.' : '.'));
+          }
           if (!response.ok) {
             const fault = new Error(answer.detail || 'HTTP ' + response.status);
             fault.status = response.status;
