@@ -200,6 +200,9 @@ package struct ReportRequested: Equatable, Sendable {
     package var purchaseKey: PurchaseKey?
     /// When `purchases` asked for it first: its answer names that, so that no other is taken for it.
     package var askedAt: Timestamp?
+    /// The token's dates, where whoever asks knows them: `dedupe` may not have passed it on yet.
+    package var tokenCreationDate: Timestamp?
+    package var tokenExpirationDate: Timestamp?
 
     package init(
         externalPurchaseID: TokenID,
@@ -210,7 +213,9 @@ package struct ReportRequested: Equatable, Sendable {
         lineItems: String?,
         deadline: Timestamp? = nil,
         purchaseKey: PurchaseKey? = nil,
-        askedAt: Timestamp? = nil
+        askedAt: Timestamp? = nil,
+        tokenCreationDate: Timestamp? = nil,
+        tokenExpirationDate: Timestamp? = nil
     ) {
         self.externalPurchaseID = externalPurchaseID
         self.appAppleID = appAppleID
@@ -221,6 +226,8 @@ package struct ReportRequested: Equatable, Sendable {
         self.deadline = deadline
         self.purchaseKey = purchaseKey
         self.askedAt = askedAt
+        self.tokenCreationDate = tokenCreationDate
+        self.tokenExpirationDate = tokenExpirationDate
     }
 }
 

@@ -57,7 +57,6 @@ extension TokenAccount {
             }
             role = .seen
             doubtOutdated()
-            fill(from: distinct)
             let isAskedFor =
                 waitingNotice != nil || waitingReminder != nil || (current.map(isOutdated) ?? false)
                 || parked.contains(where: isOutdated)
@@ -116,7 +115,7 @@ extension TokenAccount {
         guard remember(Notice(signedDate: notice.signedDate, uuid: notice.notificationUUID)) else {
             return .repeated
         }
-        fill(from: notice.token)
+        take(appleWord: notice.token)
         learnDeadline(policy)
         let isGuarded = isUnreported || policy.reportsUnknownReminders
         let waiting = WaitingNotice(
@@ -284,22 +283,16 @@ extension TokenAccount {
         current?.deadline = min(intent.deadline, own)
     }
 
+    /// Its customer can write what a token says: of what Apple's notices said, only gaps are filled.
     private mutating func adopt(_ distinct: TokenDistinct) {
-        appAppleID = distinct.appAppleID ?? appAppleID
-        bundleID = distinct.bundleID ?? bundleID
-        tokenType = distinct.tokenType ?? tokenType
-        tokenCreationDate = distinct.tokenCreationDate ?? tokenCreationDate
-        tokenExpirationDate = distinct.tokenExpirationDate ?? tokenExpirationDate
+        let isAppleWord = !notices.isEmpty && refusedAt == nil
+        func chosen<V>(_ old: V?, _ new: V?) -> V? { isAppleWord ? old ?? new : new ?? old }
+        appAppleID = chosen(appAppleID, distinct.appAppleID)
+        bundleID = chosen(bundleID, distinct.bundleID)
+        tokenType = chosen(tokenType, distinct.tokenType)
+        tokenCreationDate = chosen(tokenCreationDate, distinct.tokenCreationDate)
+        tokenExpirationDate = chosen(tokenExpirationDate, distinct.tokenExpirationDate)
         customer = distinct.customer ?? customer
-    }
-
-    private mutating func fill(from distinct: TokenDistinct) {
-        appAppleID = appAppleID ?? distinct.appAppleID
-        bundleID = bundleID ?? distinct.bundleID
-        tokenType = tokenType ?? distinct.tokenType
-        tokenCreationDate = tokenCreationDate ?? distinct.tokenCreationDate
-        tokenExpirationDate = tokenExpirationDate ?? distinct.tokenExpirationDate
-        customer = customer ?? distinct.customer
     }
 
     // MARK: Notices
@@ -433,12 +426,19 @@ extension TokenAccount {
         return true
     }
 
-    private mutating func fill(from token: ExternalPurchaseToken) {
-        appAppleID = appAppleID ?? token.appAppleID
-        bundleID = bundleID ?? token.bundleID
-        tokenType = tokenType ?? token.tokenType
-        tokenCreationDate = tokenCreationDate ?? token.tokenCreationDate
-        tokenExpirationDate = tokenExpirationDate ?? token.tokenExpirationDate
+    /// Apple's word stands above the token's own until that is told; what was refused under another app is
+    /// owed anew.
+    private mutating func take(appleWord token: ExternalPurchaseToken) {
+        let mayChange = lastAccepted == nil && !isBusy
+        func chosen<V>(_ old: V?, _ new: V?) -> V? { mayChange ? new ?? old : old ?? new }
+        if mayChange, appAppleID != token.appAppleID {
+            parked.removeAll { $0.reason != .request }
+        }
+        appAppleID = chosen(appAppleID, token.appAppleID)
+        bundleID = chosen(bundleID, token.bundleID)
+        tokenType = chosen(tokenType, token.tokenType)
+        tokenCreationDate = chosen(tokenCreationDate, token.tokenCreationDate)
+        tokenExpirationDate = chosen(tokenExpirationDate, token.tokenExpirationDate)
     }
 
     mutating func touch(_ time: Timestamp) {

@@ -239,8 +239,13 @@ extension TokenAccount {
         guard NextStatus.mayFollow(lastAccepted: lastAccepted, requested: request.status) else {
             return .refused(statusOrder(request.status))
         }
-        appAppleID = appAppleID ?? request.appAppleID
+        if appAppleID != request.appAppleID {
+            appAppleID = request.appAppleID
+            bundleID = request.bundleID
+        }
         bundleID = bundleID ?? request.bundleID
+        tokenCreationDate = tokenCreationDate ?? request.tokenCreationDate
+        tokenExpirationDate = tokenExpirationDate ?? request.tokenExpirationDate
         intentCount = max(intentCount, intent.number)
         touch(time)
         if isBusy || holder(of: intent) != nil {
@@ -348,7 +353,10 @@ extension TokenAccount {
         }
         // A token that Apple has a report of has met its own.
         guard lastAccepted == nil,
-            let own = ownDeadline(policy)
+            let own = policy.deadline(
+                creation: tokenCreationDate ?? request.tokenCreationDate,
+                expiration: tokenExpirationDate ?? request.tokenExpirationDate
+            )
         else {
             return asked
         }
@@ -358,7 +366,9 @@ extension TokenAccount {
     // MARK: Faults of the record
 
     private func fault(of request: ReportRequested, partCount: Int) -> Fault? {
-        guard appAppleID == nil || appAppleID == request.appAppleID else {
+        // By hand: a sale's token is its customer's word.
+        let mayChange = mayBeOfAnotherApp && request.purchaseKey == nil
+        guard appAppleID == nil || appAppleID == request.appAppleID || mayChange else {
             return fault("app_mismatch", "the token belongs to another app")
         }
         guard (request.lineItems != nil) == (request.status == .lineItem) else {

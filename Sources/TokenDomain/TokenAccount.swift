@@ -133,6 +133,10 @@ package struct TokenAccount: Equatable, Sendable {
         appAppleID.map { Lane(appAppleID: $0, environment: externalPurchaseID.environment) }
     }
 
+    /// Whether Apple said that it knows no such token of its app: its customer may have written another one
+    /// into it.
+    package var mayBeOfAnotherApp: Bool { refusedAt != nil && lastAccepted == nil && !isBusy }
+
     /// Whether a debt of its own was refused: a person has it, and Apple's asking changes nothing.
     package var hasParkedDebt: Bool {
         parked.contains { $0.reason != .request && !isOutdated($0) }

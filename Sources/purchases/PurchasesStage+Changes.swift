@@ -40,7 +40,7 @@ extension PurchasesStage {
         }
         let restated: PurchaseEvent
         do throws(PurchaseFault) {
-            restated = try sale.applying(change, now: now)
+            restated = try sale.applying(change, terms: live.terms, now: now)
         } catch {
             return .refuse(error)
         }
@@ -124,45 +124,55 @@ extension PurchasesStage {
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) -> PurchaseFault? {
-        guard let parent = item.parent,
+        if let parent = item.parent,
             let target = try book.item(place.at(place.key.sibling(parent))).flatMap(target)
-        else {
-            return currencyFault(of: restated, instead: item)
+        {
+            let fault =
+                restated.kind == .refund
+                ? ReferenceRules.fault(ofRefund: restated, of: target, isNew: false, now: now)
+                : ReferenceRules.fault(ofLater: restated, after: target)
+            if let fault {
+                return fault
+            }
         }
-        return restated.kind == .refund
-            ? ReferenceRules.fault(ofRefund: restated, of: target, isNew: false, now: now)
-            : ReferenceRules.fault(ofLater: restated, after: target)
-                ?? currencyFault(of: restated, instead: item)
-    }
-
-    /// A buy that has refunds keeps what they must have in common.
-    private func currencyFault(
-        of restated: PurchaseEvent,
-        instead item: BookedItem
-    ) -> PurchaseFault? {
-        guard item.refunded != .none, let sale = item.sale, let live = item.live else {
+        guard restated.kind == .buy, let sale = item.sale, let live = item.live,
+            let fault = ReferenceRules.fault(
+                ofRestatedBuy: restated,
+                insteadOf: sale,
+                in: live.terms,
+                rates: rates.rates
+            )
+        else {
             return nil
         }
-        let repair = "Retract the refunds first: they have the value of the buy."
-        if restated.pricingCurrency != sale.pricingCurrency {
-            return PurchaseFault(.pricingCurrencyMismatch, .pricingCurrency, repair: repair)
+        if item.refunded == .none, try !hasRefund(place, &book) {
+            return nil
         }
-        if restated.taxCountry != sale.taxCountry {
-            return PurchaseFault(.taxCountryMismatch, .taxCountry, repair: repair)
+        return fault
+    }
+
+    /// Whether Apple has a refund of a buy: one of tax alone is in no sum.
+    ///
+    /// It is looked for in the first hundred of the store that refer to the buy, and in all that
+    /// were put since.
+    private func hasRefund(
+        _ place: BookPlace,
+        _ book: inout Book
+    ) throws(StoreFault) -> Bool {
+        guard let state else {
+            return false
         }
-        let terms = ReportingTerms.of(
-            restated,
-            insteadOf: sale,
-            in: live.terms,
-            rates: rates.rates
-        )
-        if terms?.currency != live.terms.currency {
-            return PurchaseFault(.reportingCurrencyMismatch, .reportingCurrency, repair: repair)
+        let group = BookDue.start(.child, of: place.key.bytes)
+        let children = try waiting(in: group, place, state).items
+        try book.load(children)
+        for child in children {
+            if let item = try book.item(child), item.sale?.kind == .refund,
+                item.parent == place.key.name, let live = item.live, !live.isRetracted
+            {
+                return true
+            }
         }
-        if terms?.rate != live.terms.rate {
-            return PurchaseFault(.exchangeRateMismatch, .exchangeRate, repair: repair)
-        }
-        return nil
+        return false
     }
 
     /// What an event breaks a rule for, where it may not once that is settled: the item's parent, or an

@@ -211,7 +211,9 @@ extension PurchasesStage {
                 lineItems: String(decoding: draft.lineItems + [UInt8(ascii: "]")], as: UTF8.self),
                 deadline: draft.oldestSale.map(ReportPolicy.deadline(ofSale:)),
                 purchaseKey: place.key.purchaseKey,
-                askedAt: askedAt
+                askedAt: askedAt,
+                tokenCreationDate: token.token?.tokenCreationDate,
+                tokenExpirationDate: token.token?.tokenExpirationDate
             ),
             trace: draft.trace,
             to: &plan
@@ -339,7 +341,11 @@ extension PurchasesStage {
             if let change, change.kind == .restate {
                 revision = .restatement
                 do throws(PurchaseFault) {
-                    let restated = try sale.applying(change, now: plan.now)
+                    let restated = try sale.applying(
+                        change,
+                        terms: live.terms,
+                        now: plan.now
+                    )
                     terms =
                         sale.kind == .refund
                         ? root.live?.terms

@@ -26,6 +26,13 @@ extension Absorber {
             return false
         }
 
+        var isNotice: Bool {
+            if case .notice = self {
+                return true
+            }
+            return false
+        }
+
         var externalPurchaseID: TokenID? {
             switch self {
             case .distinct(let distinct): distinct.externalPurchaseID

@@ -170,8 +170,8 @@ struct Absorber {
             return answer(to: request, refusal, of: account, into: &plan)
         }
         let answerCount = enact(effects, of: account.externalPurchaseID, into: &plan)
-        if input.isRequest || absorption == .promoted {
-            // The replay of a refused debt, or a primary's in its place: the token is held once more.
+        if input.isRequest || input.isNotice || absorption == .promoted {
+            // The replay of a refused debt, a primary's in its place, or Apple's word: it is held once more.
             plan.tally.moved(from: accounts.token(at: place), to: account)
         }
         let before = accounts.token(at: place)

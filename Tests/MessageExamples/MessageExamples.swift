@@ -104,7 +104,9 @@ package enum MessageExamples {
             requestIdentifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
             lineItems: #"[{"lineItemId": "a", "amountTaxInclusive": 4990}]"#,
             purchaseKey: PurchaseKey(customer.text),
-            askedAt: time
+            askedAt: time,
+            tokenCreationDate: token.tokenCreationDate,
+            tokenExpirationDate: token.tokenExpirationDate
         ),
         ReportRequested(
             externalPurchaseID: token.externalPurchaseID,

@@ -97,6 +97,21 @@ import TokenWire
         Case("another country for a buy with a refund") { shop in
             [shop.buy("a"), shop.refund("r", of: "a"), shop.restate("a", shop.france)]
         },
+        Case("another country for a buy with a refund of tax alone") { shop in
+            [
+                shop.buy("a"),
+                shop.refund("r", of: "a") {
+                    $0.amountTaxExclusive = .zero
+                    $0.taxAmount = Milliunits(2_000)
+                }, shop.restate("a", shop.france),
+            ]
+        },
+        Case("another rate alone for a converted buy with a refund") { shop in
+            shop.restatedTerms("ISK", rate: "0.0069")
+        },
+        Case("another rate alone for a converted buy") { shop in
+            shop.restatedTerms("ISK", rate: "0.0069").filter { $0.kind != .refund }
+        },
         Case("what a buy with a refund is reported in, said with a change") { shop in
             shop.restatedTerms("EUR", currency: "EUR")
         },
@@ -359,14 +374,14 @@ struct Shop {
     /// A buy with a refund, and a change of it that says what it is reported in.
     func restatedTerms(
         _ pricing: String,
-        currency: String,
+        currency: String? = nil,
         rate: String? = nil
     ) -> [PurchaseEvent] {
         [
             buy("a") { $0.pricingCurrency = AlphaCode(pricing) }, refund("r", of: "a"),
             restate("a") {
                 $0.quantity = 2
-                $0.reportingCurrency = AlphaCode(currency)
+                $0.reportingCurrency = currency.flatMap { AlphaCode($0) }
                 $0.exchangeRate = rate.flatMap { try? ExchangeRate($0) }
             },
         ]

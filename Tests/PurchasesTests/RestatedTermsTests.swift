@@ -23,6 +23,8 @@ import TokenDomain
             code: "purchases.exchange_rate_mismatch"
         ),
         Row(pricing: "ISK", currency: "USD", code: "purchases.reporting_currency_mismatch"),
+        Row(pricing: "ISK", rate: "0.0068"),
+        Row(pricing: "ISK", rate: "0.0069", code: "purchases.exchange_rate_mismatch"),
     ])
     func `may repeat the currency and the rate that Apple has`(row: Row) throws {
         let bench = PurchasesBench()
@@ -51,5 +53,41 @@ import TokenDomain
         let restated = try #require(revisions.last)
         #expect(restated.outcome == (row.code == nil ? .reported : .rejected))
         #expect(bench.refusals.isEmpty)
+    }
+
+    @Test func `keeps its country where the refund is of tax alone`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(
+            bench.refund("r", of: "a", anna, exclusive: 0) { $0.taxAmount = Milliunits(2_000) }
+        )
+        try bench.settle()
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == ["purchases.tax_country_mismatch"])
+        #expect(bench.refusals.isEmpty)
+    }
+}
+
+@Suite struct `A restated rate` {
+    @Test func `alone leads to the currency that Apple has the buy in`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        bench.sale(bench.buy("a", anna) { $0.pricingCurrency = AlphaCode("ISK") })
+        try bench.settle()
+        let rate = try ExchangeRate("0.0071")
+        bench.sale(bench.change("a", anna, .restate) { $0.exchangeRate = rate })
+        try bench.settle()
+        #expect(bench.deadLetters().isEmpty && bench.refusals.isEmpty)
+        let restated = try #require(try bench.outcomes().last)
+        #expect(restated.outcome == .reported && restated.revision == 2)
+        #expect(restated.item?.contains(#""exchangeRate":0.0071"#) == true)
+        #expect(restated.item?.contains(#""reportingCurrency":"EUR""#) == true)
     }
 }

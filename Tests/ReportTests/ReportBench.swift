@@ -289,7 +289,8 @@ final class ReportBench {
         identifier: String? = nil,
         lineItems: String? = nil,
         app: Int64 = 1,
-        purchaseKey: String? = nil
+        purchaseKey: String? = nil,
+        token: ExternalPurchaseToken? = nil
     ) {
         let message = ReportRequested(
             externalPurchaseID: id,
@@ -298,7 +299,9 @@ final class ReportBench {
             status: status,
             requestIdentifier: identifier,
             lineItems: lineItems,
-            purchaseKey: purchaseKey.map { PurchaseKey($0) }
+            purchaseKey: purchaseKey.map { PurchaseKey($0) },
+            tokenCreationDate: token?.tokenCreationDate,
+            tokenExpirationDate: token?.tokenExpirationDate
         )
         append(.reportsRequested, id) { message.write(to: &$0) }
     }

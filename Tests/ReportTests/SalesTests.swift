@@ -579,6 +579,32 @@ import TokenWire
         #expect(bench.metric(#"reports_late_total{app="1",status="DUPLICATE_TOKEN"}"#) == 1)
     }
 
+    /// `purchases` heard of the token before `dedupe` passed it on.
+    @Test func `has the dates of a token whose sale is reported first`() throws {
+        let bench = ReportBench()
+        bench.clock.now = ReportBench.start + .days(370)
+        bench.launch()
+        let token = bench.token(bench.id(1))
+        let date = (ReportBench.start + .days(364)).milliseconds
+        bench.request(
+            bench.id(1),
+            .lineItem,
+            lineItems: #"[{"lineItemId":"a","creationDate":\#(date)}]"#,
+            purchaseKey: "c1.x",
+            token: token
+        )
+        try bench.pass(.minutes(1))
+        bench.distinct(bench.id(1))
+        try bench.pass(.minutes(1))
+        #expect(try bench.outcomes().count == 1)
+        let details = try #require(try bench.outcomes().first?.details)
+        #expect(details.tokenCreationDate == token.tokenCreationDate)
+        #expect(details.tokenExpirationDate == token.tokenExpirationDate)
+        #expect(details.deadline == ReportBench.start + .days(366))
+        #expect(try #require(details.lateBySeconds) >= 4 * 86_400)
+        #expect(bench.metric(#"reports_late_total{app="1",status="LINE_ITEM"}"#) == 1)
+    }
+
     /// The bench starts on 10 January: a sale of that month is due on 15 February, and one of
     /// December on 15 January.
     @Test func `knows the deadline of sales, of new ones alone`() throws {

@@ -26,6 +26,25 @@ import TokenDomain
         #expect(throws: fault) { try ExchangeRate(text) }
     }
 
+    @Test(arguments: [
+        ("0.006788866259334691106585200272", "0.00678886625933469111"), ("1.20", "1.2"),
+        ("1234567890123456784e-1", "123456789012345678"), ("0.99999999999999999999", "1"),
+        ("1234567890123456785e-1", "123456789012345679"),
+    ])
+    func `is rounded half up to 18 digits where that is asked for`(
+        text: String,
+        plain: String
+    ) throws {
+        #expect(try ExchangeRate(utf8: Array(text.utf8), isRounded: true).text == plain)
+    }
+
+    @Test(arguments: ["999999999999999999.5", "1e18", "1e-31"])
+    func `is refused where rounding leaves no 18 digits`(text: String) {
+        #expect(throws: ExchangeRate.Fault.tooManyDigits) {
+            try ExchangeRate(utf8: Array(text.utf8), isRounded: true)
+        }
+    }
+
     @Test(
         arguments: [
             (4_990, "1", 4_990), (1_000_000, "0.0068", 6_800), (1, "0.5", 1), (1, "0.4999", 0),

@@ -82,6 +82,39 @@ private let euro = ReportingTerms(currency: code("EUR"), rate: nil)
         #expect(fault?.rule == .refundTooLarge)
     }
 
+    /// Of ISK 499 with 24 percent tax.
+    @Test func `gives a refund of all the three amounts of its buy, converted`() throws {
+        let terms = ReportingTerms(currency: code("EUR"), rate: rate("0.0068"))
+        let buy = sampleBuy { sale in
+            sale.pricingCurrency = code("ISK")
+            sale.taxAmount = Milliunits(97_000)
+            sale.amountTaxExclusive = Milliunits(402_000)
+        }
+        let bought = try LineItemCompiler.compile(
+            buy,
+            LineItemCompiler.Context(revision: .first, terms: terms)
+        )
+        let refunded = try LineItemCompiler.compile(
+            sampleRefund(exclusive: 402_000, tax: 97_000),
+            LineItemCompiler.Context(
+                revision: .first,
+                terms: terms,
+                family: NetFamily(bought: bought.share),
+                buy: buy
+            )
+        )
+        #expect(
+            bought.item.amounts
+                == AmountTriple(
+                    tax: Milliunits(659),
+                    exclusive: Milliunits(2_734),
+                    inclusive: Milliunits(3_393)
+                )
+        )
+        #expect(refunded.item.amounts == bought.item.amounts)
+        #expect(refunded.item.netAmountTaxExclusive == .zero)
+    }
+
     @Test func `refuses to restate a buy below its refunds`() {
         let fault = #expect(throws: PurchaseFault.self) {
             try LineItemCompiler.compile(
@@ -216,6 +249,19 @@ private let euro = ReportingTerms(currency: code("EUR"), rate: nil)
         let outside = edge + Milliseconds(hours > 0 ? 1 : -1)
         #expect((rates.rate(from: code("ISK"), to: code("EUR"), at: edge) != nil) == isInside)
         #expect(rates.rate(from: code("ISK"), to: code("EUR"), at: outside) == nil)
+    }
+
+    @Test func `takes a rate of more digits than Apple does, rounded`() throws {
+        let csv = "2025-10-08,ISK,EUR,0.006788866259334691106585200272\n"
+        let terms = ReportingTerms.of(
+            sampleBuy { $0.pricingCurrency = code("ISK") },
+            rates: try ExchangeRates(csv: Array(csv.utf8))
+        )
+        #expect(terms?.rate?.text == "0.00678886625933469111")
+        let fault = #expect(throws: ExchangeRates.Fault.self) {
+            try ExchangeRates(csv: Array("2025-10-08,ISK,EUR,1e18\n".utf8))
+        }
+        #expect(fault?.message == "the rate is too large, or needs more than 30 decimals")
     }
 
     @Test(arguments: [

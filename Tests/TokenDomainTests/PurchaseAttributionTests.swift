@@ -220,6 +220,26 @@ private func carrier(_ id: String) -> PurchaseAttribution.Choice { .token(TokenI
             choice: carrier("q")
         ),
         Case(
+            description: "refund under its buy's token, whatever it asks for",
+            sale: sale(day: 20, asked: "s", .refund(boughtUnder: TokenID("q"))),
+            tokens: [token("q", .acquisition), token("s")],
+            choice: carrier("q")
+        ),
+        Case(
+            description: "refund that asks for an unknown token: at once under its buy's",
+            sale: sale(day: 20, asked: "x", .refund(boughtUnder: TokenID("a"))),
+            tokens: [token("a", nil, days: nil)],
+            choice: carrier("a")
+        ),
+        Case(
+            description: "refund after expiry: the token asked for",
+            sale: sale(day: 400, asked: "b", .refund(boughtUnder: TokenID("a"))),
+            tokens: [
+                token("a"), token("b", .acquisition, days: 365...700), token("c", days: 366...700),
+            ],
+            choice: carrier("b")
+        ),
+        Case(
             description: "refund after expiry: the token of its date",
             sale: sale(day: 400, .refund(boughtUnder: TokenID("a"))),
             tokens: [token("a"), token("b", days: 365...700)],

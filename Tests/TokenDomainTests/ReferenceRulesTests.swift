@@ -75,6 +75,20 @@ private let euro = ReportingTerms(currency: code("EUR"), rate: nil)
         #expect(ReferenceRules.fault(ofLater: renewal, after: target)?.rule == rule)
     }
 
+    @Test(
+        arguments: [
+            (sampleBuy("s"), .nonInitialBuyReferencedByBuy),
+            (sampleSubscription("s", .renewal), .referenceInvalidSubscriptionEvent),
+            // Apple knows no subscriptionId.
+            (sampleSubscription("s", .start) { $0.subscriptionID = "s-2" }, nil),
+        ] as [(PurchaseEvent, AppleErrorCode?)]
+    )
+    func `has the code that Apple answers`(named: PurchaseEvent, answer: AppleErrorCode?) {
+        let renewal = sampleSubscription("r", .renewal)
+        let fault = ReferenceRules.fault(ofNaming: named, in: renewal)
+        #expect(fault?.rule == .referenceNotStart && fault?.appleCode == answer)
+    }
+
     @Test func `may be a year old for a refund or a restatement, and not a millisecond more`() {
         let edge = saleTime.yearLater
         let buy = Self.target(sampleBuy())

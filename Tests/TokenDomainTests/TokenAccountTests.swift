@@ -271,6 +271,44 @@ import Testing
         #expect(account.current?.reason == .unreported)
     }
 
+    /// A customer can write another app into a token; what Apple signs is right.
+    @Test func `goes under the app that Apple names, not under that of an altered copy`() {
+        var altered = Fixtures.distinct()
+        altered.appAppleID = 999
+        altered.bundleID = "com.example.other"
+        altered.tokenCreationDate = Timestamp(milliseconds: 1)
+        let notice = Fixtures.notice("UNREPORTED")
+        func expectAppleWord(_ account: TokenAccount) {
+            #expect(account.appAppleID == Fixtures.token.appAppleID)
+            #expect(account.bundleID == Fixtures.token.bundleID)
+            #expect(account.tokenCreationDate == Fixtures.token.tokenCreationDate)
+        }
+        var refused = Fixtures.account()
+        _ = refused.take(altered, now: Self.received)
+        _ = refused.advance(now: Self.due, policy: Fixtures.policy)
+        _ = refused.hear(.rejected(.refused), at: Self.due, httpStatus: 400)
+        #expect(refused.hasParkedDebt && refused.appAppleID == 999)
+        var byHand = refused
+        let request = Fixtures.request(.noLineItem)
+        expect(byHand.take(request, now: Self.due).fault?.code, "report.app_mismatch")
+        byHand.refusedAt = Self.due
+        expect(byHand.take(request, offset: 2, now: Self.due), .owed)
+        #expect(byHand.appAppleID == Fixtures.token.appAppleID && byHand.bundleID == "com.example")
+        expect(refused.take(notice, now: Self.due), .owed)
+        expectAppleWord(refused)
+        #expect(refused.parked.isEmpty && refused.current?.status == .noLineItem)
+        var asked = Fixtures.account()
+        _ = asked.take(notice, now: Self.received)
+        _ = asked.take(altered, now: Self.received)
+        expectAppleWord(asked)
+        var seen = Fixtures.account()
+        altered.role = .seen
+        _ = seen.take(altered, now: Self.received)
+        #expect(seen.appAppleID == nil)
+        _ = seen.take(notice, now: Self.received)
+        expectAppleWord(seen)
+    }
+
     @Test func `makes nothing of CREATED, and reminds of what is due`() {
         var account = Fixtures.account()
         expect(account.take(Fixtures.notice("CREATED", uuid: "1"), now: Self.received), .noted)

@@ -176,12 +176,46 @@ import Testing
             ["purchase", "check", sales, "--rates", rates, "-o", "ndjson"]
         )
         #expect(rated.output.contains("\"exchangeRate\":0.0068"))
+        // Without the option, those of the worker.
+        let asWorker = try TollwayProcess.run(
+            ["purchase", "check", sales, "-o", "ndjson"],
+            environment: ["TOLLWAY_EXCHANGE_RATES_FILE": rates]
+        )
+        #expect(asWorker.output == rated.output, "\(asWorker.talk)")
+    }
+
+    @Test(arguments: [
+        (#""url":"https://shop.example/?externalPurchaseToken=TOKEN&bundleId=com.example""#, 0),
+        (#""url":"https://shop.example/?externalPurchaseToken=TOKEN""#, 0),
+        (#""url":"https://shop.example/?externalPurchaseToken=TOKEN&bundleId=com.other""#, 2),
+        (#""url":"https://shop.example/""#, 2),
+        (#""url":"https://shop.example/?externalPurchaseToken=TOKEN","token":"TOKEN""#, 2), ("", 2),
+    ])
+    func `takes the token of a link`(member: String, exitCode: Int32) throws {
+        let token = """
+            {"appAppleId":1,"bundleId":"com.example","tokenCreationDate":\(Self.date - 1),\
+            "externalPurchaseId":"t","tokenType":"SERVICES","tokenExpirationDate":\(Self.date + 86_400_000)}
+            """
+        let named = member.replacingOccurrences(
+            of: "TOKEN",
+            with: Data(token.utf8).base64EncodedString()
+        )
+        let members = (named.isEmpty ? [] : [named]) + [#""customer":"anna""#]
+        let run = try TollwayProcess.run(
+            [
+                "purchase", "check", try file(buy), "--tokens",
+                try file("{\(members.joined(separator: ","))}\n"),
+            ]
+        )
+        #expect(run.exitCode == exitCode, "\(run.talk)")
+        #expect(run.output.hasSuffix(exitCode == 0 ? " under t\n" : ""))
     }
 
     @Test(arguments: [
         ([:], 0, "line 1 a: not_owed\n"),
         (["TOLLWAY_PURCHASES_TOKEN_WINDOW": "30d"], 0, " under t\n"),
         (["TOLLWAY_PURCHASES_TOKEN_WINDOW": "a month"], 2, ""),
+        (["TOLLWAY_EXCHANGE_RATES_FILE": "/nowhere"], 2, ""),
         // It is not used.
         (
             ["TOLLWAY_PURCHASES_TOKEN_WINDOW": "30d", "TOLLWAY_REPORT_HOLD": "long"], 0,

@@ -25,7 +25,13 @@ package struct ExchangeRate: Hashable, Sendable, CustomStringConvertible {
     private let scale: Int
 
     /// Reads a JSON number: also with an exponent, which programs write for small rates.
-    package init(utf8 text: [UInt8]) throws(Fault) {
+    ///
+    /// - Parameters:
+    ///   - text: the number alone.
+    ///   - isRounded: whether one of more digits is rounded half up to ``digitCountMax`` of them,
+    ///     instead of refused.
+    /// - Throws: what is wrong with the number.
+    package init(utf8 text: [UInt8], isRounded: Bool = false) throws(Fault) {
         var reader = Reader(text: text)
         let isNegative = reader.take("-")
         try reader.takeDigits(isBehindPoint: false)
@@ -42,6 +48,9 @@ package struct ExchangeRate: Hashable, Sendable, CustomStringConvertible {
             throw .notPositive
         }
         var (digits, scale) = (reader.digits, reader.scale)
+        if isRounded, reader.firstLeftOut ?? 0 >= 5 {
+            digits += 1
+        }
         while scale > 0, digits % 10 == 0 {
             digits /= 10
             scale -= 1
@@ -53,7 +62,7 @@ package struct ExchangeRate: Hashable, Sendable, CustomStringConvertible {
             digits *= 10
             scale += 1
         }
-        guard !reader.isTooLong, scale <= Self.scaleMax else {
+        guard isRounded || !reader.isTooLong, digits < Self.limit, scale <= Self.scaleMax else {
             throw .tooManyDigits
         }
         self.digits = digits
@@ -104,6 +113,8 @@ package struct ExchangeRate: Hashable, Sendable, CustomStringConvertible {
         private(set) var digits: UInt64 = 0
         private(set) var scale = 0
         private(set) var isTooLong = false
+        /// The first digit behind those that are kept.
+        private(set) var firstLeftOut: UInt64?
 
         init(text: [UInt8]) {
             self.text = text
@@ -136,10 +147,10 @@ package struct ExchangeRate: Hashable, Sendable, CustomStringConvertible {
                 if digits < ExchangeRate.limit / 10 {
                     digits = digits * 10 + digit
                     scale += isBehindPoint ? 1 : 0
-                } else if digit > 0 {
-                    isTooLong = true
-                } else if !isBehindPoint {
-                    scale -= 1
+                } else {
+                    firstLeftOut = firstLeftOut ?? digit
+                    isTooLong = isTooLong || digit > 0
+                    scale -= isBehindPoint ? 0 : 1
                 }
             }
             guard count > 0 else {

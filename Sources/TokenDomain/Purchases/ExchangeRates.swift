@@ -36,7 +36,8 @@ package struct ExchangeRates: Sendable {
 
     /// Reads a file.
     ///
-    /// Of two lines for the same day and pair the later one counts.
+    /// Of two lines for the same day and pair the later one counts. A job that divides writes more
+    /// digits than Apple takes: such a rate is rounded to ``ExchangeRate/digitCountMax`` of them.
     package init(csv text: [UInt8]) throws(Fault) {
         let lines = text.split(separator: 0x0a, omittingEmptySubsequences: false)
         endsInLineEnd = lines.last?.isEmpty ?? true
@@ -70,9 +71,15 @@ package struct ExchangeRates: Sendable {
         }
         let rate: ExchangeRate
         do throws(ExchangeRate.Fault) {
-            rate = try ExchangeRate(line[3])
+            rate = try ExchangeRate(utf8: Array(line[3].utf8), isRounded: true)
         } catch {
-            throw Fault(line: number, message: "the rate is no number above zero in plain digits")
+            let message =
+                switch error {
+                case .notANumber, .notPositive: "the rate is no number above zero"
+                case .tooManyDigits:
+                    "the rate is too large, or needs more than \(ExchangeRate.scaleMax) decimals"
+                }
+            throw Fault(line: number, message: message)
         }
         entries[Pair(from: from, to: to), default: []].append(Entry(day: day, rate: rate))
     }

@@ -213,30 +213,26 @@ package struct LineItemCompiler {
         guard let bought = context.family.bought else {
             preconditionFailure("a refund is compiled when its buy is accepted")
         }
-        guard let together = others.priced.adding(priced.exclusive), together <= bought.priced,
-            let converted = context.terms.convert(together),
-            let tax = context.terms.convert(priced.tax)
+        guard let together = others.priced.adding(priced.exclusive), together <= bought.priced
         else {
-            if context.revision == .retraction {
-                return try (triple(exclusive: previousReported, tax: .zero), rest(bought, others))
-            }
             throw tooLarge
         }
+        guard let converted = context.terms.convert(together),
+            let withTax = context.terms.convert(priced.inclusive),
+            let withoutTax = context.terms.convert(priced.exclusive),
+            let ofTax = context.terms.convert(priced.tax)
+        else {
+            throw overflow
+        }
+        // A refund of all of it has the three amounts of the buy, whose tax is made so.
+        let isOfAll = others.priced == .zero && priced.exclusive == bought.priced
         let room = bought.reported.count - others.reported.count
         let exclusive = Milliunits(
             min(max(0, converted.count - others.reported.count), max(0, room))
         )
-        let amounts = try triple(exclusive: exclusive, tax: tax)
-        guard context.revision != .retraction else {
-            return (amounts, rest(bought, others))
-        }
-        return (amounts, Milliunits(max(0, room - exclusive.count)))
-    }
-
-    private var previousReported: Milliunits { context.previous?.reported ?? .zero }
-
-    private func rest(_ bought: NetFamily.Share, _ others: NetFamily.Share) -> Milliunits {
-        Milliunits(max(0, bought.reported.count - others.reported.count))
+        let tax = isOfAll ? Milliunits(withTax.count - withoutTax.count) : ofTax
+        let net = context.revision == .retraction ? room : room - exclusive.count
+        return try (triple(exclusive: exclusive, tax: tax), Milliunits(max(0, net)))
     }
 
     private func triple(

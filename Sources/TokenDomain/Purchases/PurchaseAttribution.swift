@@ -106,11 +106,16 @@ package struct PurchaseAttribution {
     }
 
     private func choose(isWaitOver: Bool) -> Choice {
+        if case .refund(let buy) = sale.kind, isOpen(buy) {
+            return .token(buy)
+        }
         if let asked = sale.asked {
             guard let token = tokens.first(where: { $0.token.externalPurchaseID == asked }) else {
                 return isWaitOver ? byDate() : .askedUnknown
             }
-            if let primary = primary(of: token), fits(primary), primary.isActive(at: sale.date) {
+            if let primary = primary(of: token), isAllowed(primary),
+                primary.isActive(at: sale.date)
+            {
                 return .token(primary.token.externalPurchaseID)
             }
         }
@@ -125,19 +130,16 @@ package struct PurchaseAttribution {
             // Apple takes a date after the expiry under no token: only one without expiry is left.
             return active() ?? recent() ?? unlimited(start) ?? .none
         case .refund(let buy):
-            return refund(of: buy)
+            return active() ?? recent() ?? (isExcluded(buy) ? .none : .token(buy))
         }
     }
 
-    private func refund(of buy: TokenID) -> Choice {
-        let own = tokens.first { $0.token.externalPurchaseID == buy }
-        guard let own, isAllowed(own) else {
-            return active() ?? recent() ?? (isExcluded(buy) ? .none : .token(buy))
-        }
-        if own.token.tokenExpirationDate.map({ sale.date < $0 }) ?? true {
-            return .token(buy)
-        }
-        return active() ?? recent() ?? .token(buy)
+    /// Whether a refund stays with the token of its buy, whatever it asks for: that one has no
+    /// expiry, or is not expired.
+    private func isOpen(_ buy: TokenID) -> Bool {
+        tokens.first { $0.token.externalPurchaseID == buy }.map { own in
+            isAllowed(own) && own.token.tokenExpirationDate.map { sale.date < $0 } ?? true
+        } ?? false
     }
 
     private func unlimited(_ start: TokenID) -> Choice? {
@@ -150,12 +152,10 @@ package struct PurchaseAttribution {
 
     private func isExcluded(_ id: TokenID) -> Bool { sale.excluded.contains(id) }
 
+    /// Whether a token may carry the sale at all, whatever its dates.
     private func isAllowed(_ token: CustomerToken) -> Bool {
         !token.isRefused && !isExcluded(token.token.externalPurchaseID)
     }
-
-    /// Whether a token may carry the sale at all, whatever its dates.
-    private func fits(_ token: CustomerToken) -> Bool { isAllowed(token) }
 
     /// Of a token's period the lowest offset that Apple has not refused.
     private func primary(of token: CustomerToken) -> CustomerToken? {
@@ -170,7 +170,8 @@ package struct PurchaseAttribution {
     /// types, then the youngest, then the one that came first.
     private func active() -> Choice? {
         let fitting = tokens.filter { token in
-            token.token.tokenExpirationDate != nil && token.isActive(at: sale.date) && fits(token)
+            token.token.tokenExpirationDate != nil && token.isActive(at: sale.date)
+                && isAllowed(token)
         }
         guard !fitting.isEmpty else {
             return nil
@@ -211,7 +212,7 @@ package struct PurchaseAttribution {
     /// The newest token without expiry that is not too old.
     private func recent() -> Choice? {
         tokens.lazy.filter { token in
-            token.token.tokenExpirationDate == nil && fits(token)
+            token.token.tokenExpirationDate == nil && isAllowed(token)
                 && token.token.tokenCreationDate <= sale.date
                 && sale.date - token.token.tokenCreationDate <= window
         }.min {

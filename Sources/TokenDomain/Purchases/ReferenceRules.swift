@@ -42,16 +42,21 @@ package struct ReferenceRules {
                 repair: "Name the SUBSCRIPTION_START, or leave the field out."
             )
         default:
-            guard named.subscriptionEvent == .start, named.subscriptionID == sale.subscriptionID
-            else {
-                return PurchaseFault(
-                    .referenceNotStart,
-                    .referenceLineItemID,
-                    repair:
-                        "Name the SUBSCRIPTION_START of this subscription, or leave the field out."
-                )
+            if named.subscriptionEvent == .start, named.subscriptionID == sale.subscriptionID {
+                return nil
             }
-            return nil
+            var fault = PurchaseFault(
+                .referenceNotStart,
+                .referenceLineItemID,
+                repair: "Name the SUBSCRIPTION_START of this subscription, or leave the field out."
+            )
+            switch named.subscriptionEvent {
+            // Another subscription's: Apple knows no subscriptionId.
+            case .start?: fault.appleCode = nil
+            case nil: fault.appleCode = .nonInitialBuyReferencedByBuy
+            default: break
+            }
+            return fault
         }
     }
 
@@ -126,6 +131,35 @@ package struct ReferenceRules {
             return fault
         }
         return target.isRetracted ? retracted : younger(event, than: start)
+    }
+
+    /// The first rule that a restated buy breaks: it keeps what its refunds have of it.
+    ///
+    /// - Parameters:
+    ///   - restated: a buy that has refunds, as it shall be.
+    ///   - sale: the buy as it was.
+    ///   - terms: what Apple has it in.
+    ///   - rates: for what it would be reported in.
+    /// - Returns: nil where it changes nothing of it.
+    package static func fault(
+        ofRestatedBuy restated: PurchaseEvent,
+        insteadOf sale: PurchaseEvent,
+        in terms: ReportingTerms,
+        rates: ExchangeRates
+    ) -> PurchaseFault? {
+        let repair = "Retract the refunds first: they have the value of the buy."
+        if restated.pricingCurrency != sale.pricingCurrency {
+            return PurchaseFault(.pricingCurrencyMismatch, .pricingCurrency, repair: repair)
+        }
+        if restated.taxCountry != sale.taxCountry {
+            return PurchaseFault(.taxCountryMismatch, .taxCountry, repair: repair)
+        }
+        let new = ReportingTerms.of(restated, insteadOf: sale, in: terms, rates: rates)
+        if new?.currency != terms.currency {
+            return PurchaseFault(.reportingCurrencyMismatch, .reportingCurrency, repair: repair)
+        }
+        return new?.rate == terms.rate
+            ? nil : PurchaseFault(.exchangeRateMismatch, .exchangeRate, repair: repair)
     }
 
     private static var retracted: PurchaseFault {

@@ -31,12 +31,14 @@ extension PurchaseEvent {
     ///
     /// - Parameters:
     ///   - change: the restatement, which passed the rules for one.
+    ///   - terms: what Apple has the item in; nil where it has none of it.
     ///   - codes: the currencies and countries there are.
     ///   - now: for the rules that the whole must pass.
     /// - Returns: the sale as it shall be; equal to this one where nothing changes.
     /// - Throws: the first rule that the change or the whole breaks.
     package func applying(
         _ change: PurchaseEvent,
+        terms: ReportingTerms? = nil,
         codes: SalesCodes = .current,
         now: Timestamp
     ) throws(PurchaseFault) -> PurchaseEvent {
@@ -56,6 +58,9 @@ extension PurchaseEvent {
             // They belonged to the other currency.
             sale.reportingCurrency = nil
             sale.exchangeRate = nil
+        } else if kind == .buy, change.exchangeRate != nil, let terms, terms.rate != nil {
+            // A rate alone leads to the currency that Apple has, which the file may have given.
+            sale.reportingCurrency = reportingCurrency ?? terms.currency
         }
         if change.reportingCurrency ?? sale.reportingCurrency != sale.reportingCurrency {
             // So did the rate.
@@ -101,8 +106,7 @@ extension PurchaseEvent {
         }
     }
 
-    /// The item that this one points at: the buy of a refund; of a subscription's later event the
-    /// start, where the event names it itself.
+    /// Whether it is a renewal, a change or a payment: it refers to the start of its subscription.
     package var isLaterSubscriptionEvent: Bool {
         kind == .buy && subscriptionEvent != nil && subscriptionEvent != .start
     }

@@ -23,6 +23,8 @@ extension ReportRequested: WireMessage {
         coder.member("deadline", &deadline)
         coder.member("purchaseKey", &purchaseKey, atMost: .tokenField)
         coder.member("askedAt", &askedAt)
+        coder.member("tokenCreationDate", &tokenCreationDate)
+        coder.member("tokenExpirationDate", &tokenExpirationDate)
     }
 
     /// Reads a value of `reports.requested.v1`.

@@ -22,11 +22,11 @@ extension PurchaseCheckBook {
         guard parent?.waitsForRate != true else {
             return .done(.waits("rate"))
         }
-        let sale = try item.sale.applying(event, now: now)
+        let sale = try item.sale.applying(event, terms: item.terms, now: now)
         guard sale != item.sale || item.isRetracted else {
             return .done(.settled("repeat"))
         }
-        if let fault = fault(of: sale, insteadOf: item, parent) {
+        if let fault = fault(of: sale, insteadOf: item, key, parent) {
             throw fault
         }
         let terms =
@@ -108,6 +108,7 @@ extension PurchaseCheckBook {
     private func fault(
         of restated: PurchaseEvent,
         insteadOf item: Item,
+        _ key: Key,
         _ parent: Item?
     ) -> PurchaseFault? {
         guard restated.kind != .refund else {
@@ -115,34 +116,20 @@ extension PurchaseCheckBook {
                 ReferenceRules.fault(ofRefund: restated, of: buy.target, isNew: false, now: now)
             }
         }
-        return parent.flatMap { ReferenceRules.fault(ofLater: restated, after: $0.target) }
-            ?? currencyFault(of: restated, insteadOf: item)
-    }
-
-    /// A buy that has refunds keeps what they must have in common.
-    private func currencyFault(
-        of restated: PurchaseEvent,
-        insteadOf item: Item
-    ) -> PurchaseFault? {
-        guard item.family.refunded != .none else {
-            return nil
+        if let parent,
+            let fault = ReferenceRules.fault(ofLater: restated, after: parent.target)
+        {
+            return fault
         }
-        let sale = item.sale
-        let repair = "Retract the refunds first: they have the value of the buy."
-        if restated.pricingCurrency != sale.pricingCurrency {
-            return PurchaseFault(.pricingCurrencyMismatch, .pricingCurrency, repair: repair)
+        let hasRefund = (children[key] ?? []).contains { child in
+            items[child].map { $0.sale.kind == .refund && !$0.isRetracted } ?? false
         }
-        if restated.taxCountry != sale.taxCountry {
-            return PurchaseFault(.taxCountryMismatch, .taxCountry, repair: repair)
-        }
-        // To say what it is reported in changes nothing.
-        let terms = ReportingTerms.of(restated, insteadOf: sale, in: item.terms, rates: rates)
-        if terms?.currency != item.terms.currency {
-            return PurchaseFault(.reportingCurrencyMismatch, .reportingCurrency, repair: repair)
-        }
-        if terms?.rate != item.terms.rate {
-            return PurchaseFault(.exchangeRateMismatch, .exchangeRate, repair: repair)
-        }
-        return nil
+        return hasRefund
+            ? ReferenceRules.fault(
+                ofRestatedBuy: restated,
+                insteadOf: item.sale,
+                in: item.terms,
+                rates: rates
+            ) : nil
     }
 }

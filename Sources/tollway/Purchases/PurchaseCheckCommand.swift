@@ -15,7 +15,7 @@ enum PurchaseCheckCommand {
             .value(
                 "--tokens",
                 "FILE",
-                "the customers' tokens: one a line, alone or as {\"token\":…,\"customer\":…}"
+                "the customers' tokens, one a line: alone, or with token or url, and customer"
             ),
             .value("--rates", "FILE", "exchange rates: date,from,to,rate"),
         ],
@@ -24,9 +24,9 @@ enum PurchaseCheckCommand {
             object, an array of them, or one a line. They are compiled offline, from an empty
             book: a refund needs its buy in the same file, in any order. A retraction also shows
             what is retracted with the item, before it and under the same line. Without --tokens
-            nobody asks which token carries a sale; TOLLWAY_PURCHASES_TOKEN_WINDOW holds as for
-            tollway-purchases. Exit 1 with a fault, 3 without an event; a
-            sale that waits for a rate or is not owed is no fault.
+            nobody asks which token carries a sale. TOLLWAY_PURCHASES_TOKEN_WINDOW and, without
+            --rates, TOLLWAY_EXCHANGE_RATES_FILE hold as for tollway-purchases. Exit 1 with a
+            fault, 3 without an event; a sale that waits for a rate or is not owed is no fault.
             """,
         run: run
     )
@@ -46,13 +46,11 @@ enum PurchaseCheckCommand {
         let tokens = try invocation.value("--tokens").map { (path) throws(CommandFailure) in
             try PurchaseCheckInput.tokens(try read(path), path)
         }
-        let rates = try invocation.value("--rates").map { (path) throws(CommandFailure) in
-            try PurchaseCheckInput.rates(try read(path), path)
-        }
+        let settings = try settings()
         var book = PurchaseCheckBook(
             tokens: tokens,
-            tokenWindow: try tokenWindow(),
-            rates: rates ?? .none,
+            tokenWindow: settings.purchasesTokenWindow,
+            rates: try rates(invocation.value("--rates"), settings),
             now: Timestamp(milliseconds: WallClock.nowMilliseconds())
         )
         let results = book.check(lines)
@@ -65,15 +63,33 @@ enum PurchaseCheckCommand {
         return results.contains { $0.isFault } ? .failed : .ok
     }
 
-    /// Of the settings it is the only one that is used: the others may be wrong.
-    private static func tokenWindow() throws(CommandFailure) -> Milliseconds {
-        let name = Setting.purchasesTokenWindow.fullName
+    /// Two settings are used: the others may be wrong.
+    private static func settings() throws(CommandFailure) -> Configuration {
+        let names = [Setting.purchasesTokenWindow, .exchangeRatesFile].map(\.fullName)
         do throws(ConfigurationFault) {
             return try Configuration(
-                environment: ProcessInfo.processInfo.environment.filter { $0.key == name },
+                environment: ProcessInfo.processInfo.environment.filter { names.contains($0.key) },
                 program: .tollway,
                 hostName: "offline"
-            ).purchasesTokenWindow
+            )
+        } catch {
+            throw CommandFailure(.usage, code: error.code, error.sentence)
+        }
+    }
+
+    /// The rates of a file, else those that the worker has.
+    private static func rates(
+        _ path: String?,
+        _ settings: Configuration
+    ) throws(CommandFailure) -> ExchangeRates {
+        if let path {
+            return try PurchaseCheckInput.rates(try read(path), path)
+        }
+        guard let path = settings.exchangeRatesFile else {
+            return .none
+        }
+        do throws(ConfigurationFault) {
+            return try ExchangeRatesFile.load(path)
         } catch {
             throw CommandFailure(.usage, code: error.code, error.sentence)
         }

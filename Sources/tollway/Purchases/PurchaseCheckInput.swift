@@ -54,8 +54,8 @@ enum PurchaseCheckInput {
         var customer: String?
     }
 
-    /// The tokens of a file, the first line first: a token, `{"token":…,"customer":…}`, or a record
-    /// of `tokens.decoded.v1`.
+    /// The tokens of a file, the first line first: a token, `{"token":…,"customer":…}`, the same
+    /// with `url` as `POST /v1/tokens` takes it, or a record of `tokens.decoded.v1`.
     static func tokens(
         _ text: [UInt8],
         _ path: String
@@ -80,11 +80,13 @@ enum PurchaseCheckInput {
             return OwnedToken(token: try decodeToken(text.span))
         }
         var token: [UInt8]?
+        var url: [UInt8]?
         var customer: String?
         do throws(WireFault) {
             try JSONScanner.scanObject(text.span) { (key, scanner) throws(WireFault) in
                 switch key {
                 case "token": token = try scanner.stringBytes()
+                case "url": url = try scanner.stringBytes()
                 case "customer": try scanner.fill(&customer)
                 default: try scanner.skip()
                 }
@@ -92,10 +94,24 @@ enum PurchaseCheckInput {
         } catch {
             throw .badEnvelope(reason: error.message)
         }
-        guard let token else {
-            throw .badEnvelope(reason: "it has no field \"token\"")
+        switch (token, url) {
+        case (let token?, nil):
+            return OwnedToken(token: try decodeToken(token.span), customer: customer)
+        case (nil, let url?):
+            return OwnedToken(token: try linked(url), customer: customer)
+        default:
+            throw .badEnvelope(reason: "it has not one of \"token\" and \"url\"")
         }
-        return OwnedToken(token: try decodeToken(token.span), customer: customer)
+    }
+
+    /// The token of a link, which is of the link's app.
+    private static func linked(_ url: [UInt8]) throws(DecodeFault) -> ExternalPurchaseToken {
+        let link = try TokenLink(reading: url.span)
+        let token = try decodeToken(Array(link.token.utf8).span)
+        guard link.bundleID.map({ BundleID($0) == BundleID(token.bundleID) }) ?? true else {
+            throw .bundleMismatch
+        }
+        return token
     }
 
     static func rates(_ text: [UInt8], _ path: String) throws(CommandFailure) -> ExchangeRates {

@@ -247,6 +247,9 @@ enum ReportCommand {
             }
             given = (try name.number(configuration), bundleID)
         }
+        if let account, account.mayBeOfAnotherApp, let given {
+            return given
+        }
         if let number = account?.appAppleID, let bundleID = account?.bundleID {
             guard given == nil || given?.0 == number else {
                 throw CommandFailure(
