@@ -173,7 +173,8 @@ package final class LogBrowser {
             return try offsets(of: topic, at: -2, &asked)
         case .offset(let offset):
             let earliest = try offsets(of: topic, at: -2, &asked)
-            return earliest.map { max($0, offset) }
+            // An offset behind the end has the library begin anew, at the first record.
+            return zip(earliest, ends).map { min(max($0, offset), $1) }
         case .timestamp(let milliseconds):
             let found = try offsets(of: topic, at: max(milliseconds, 0), &asked)
             // Kafka answers -1 where nothing is as young, and the embedded broker always does.

@@ -245,9 +245,10 @@ package struct AppleError: Equatable, Sendable {
 }
 
 extension AppleError {
-    /// A line item was accepted before, in another report; Apple may not say which.
+    /// A line item was accepted before, in another report; Apple may not say which, or not the field.
     package var isRepeatedLineItem: Bool {
-        name == .duplicateValue && fieldName == "lineItemId"
+        name == .duplicateValue
+            && (fieldName == "lineItemId" || fieldName == nil && lineItemID != nil)
     }
     /// The line item was accepted or retracted before, in another report.
     var isHeldLineItem: Bool {

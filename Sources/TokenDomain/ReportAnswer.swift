@@ -282,6 +282,8 @@ package enum AppleErrorKind: Hashable, Sendable, CaseIterable {
     /// Tells by the newest date sent a clock that is off from a wrong date.
     package init(_ error: AppleError, newestDate: Timestamp?, now: Timestamp) {
         switch (error.name, error.fieldName) {
+        case _ where error.isRepeatedLineItem:
+            self = .final
         case (.duplicateValue, "requestIdentifier"), (.duplicateValue, nil):
             self = .taken
         case (.simultaneousSubmission, _):

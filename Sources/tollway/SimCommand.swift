@@ -38,7 +38,7 @@ enum SimCommand {
             .value("--clock", "TIME", "the simulated time at start, UNIX ms (now)"),
             .value("--clock-rate", "R", "simulated seconds per second (1)"),
             .value("--request-log", "N", "requests remembered (10000)"),
-            .value("--seed", "N", "of minted identifiers (1)"),
+            .value("--seed", "N", "of minted identifiers (another one at each start)"),
         ],
         details: """
             Stands for api.storekit.apple.com on port 9500 and for its sandbox on 9501:
@@ -163,7 +163,10 @@ enum SimCommand {
             default: 10_000,
             in: 0...10_000_000
         )
-        options.world.seed = UInt64(try invocation.integer("--seed", default: 1, in: 0...Int.max))
+        // The same identifiers once more would be repeats to a platform that has them.
+        options.world.seed = UInt64(
+            try invocation.integer("--seed", default: .random(in: 1...Int.max), in: 0...Int.max)
+        )
         options.notificationURLs[.production] = try url("--notify", invocation)
         options.notificationURLs[.sandbox] = try url("--notify-sandbox", invocation)
         try readLimits(invocation, into: &options.world)

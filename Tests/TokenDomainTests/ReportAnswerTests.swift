@@ -171,6 +171,18 @@ import TokenDomain
         }
     }
 
+    /// Apple names the field of an error usually.
+    @Test func `takes a line item that Apple has for no taken identifier, without its field too`() {
+        for field in ["lineItemId", nil] {
+            let error = AppleError(code: 1, fieldName: field, lineItemID: "a")
+            let kind = AppleErrorKind(error, newestDate: nil, now: Self.now)
+            #expect(kind == .final && error.isRepeatedLineItem)
+        }
+        let unnamed = AppleError(code: 1, fieldName: nil, lineItemID: nil)
+        #expect(AppleErrorKind(unnamed, newestDate: nil, now: Self.now) == .taken)
+        #expect(!unnamed.isRepeatedLineItem)
+    }
+
     @Test(arguments: [
         (Milliseconds.minutes(5), AppleErrorKind.futureDate),
         (Milliseconds(Milliseconds.minutes(5).count + 1), .final),

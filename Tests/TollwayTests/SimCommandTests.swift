@@ -1,5 +1,8 @@
 import Foundation
+import StageRuntime
 import Testing
+
+@testable import tollway
 
 /// `tollway sim` as a process; what it answers is tested beside the simulator.
 @Suite struct `The simulator's command` {
@@ -49,6 +52,37 @@ import Testing
         #expect(run.exitCode == 2)
         #expect(run.talk.contains(part))
         #expect(run.talk.split(separator: "\n").count == 1)
+    }
+
+    /// The token that a simulator mints first after its start.
+    private func firstToken(_ arguments: [String]) throws -> String {
+        let process = try TollwayProcess.make(["sim", "--port", "0", "-o", "json"] + arguments)
+        let output = Pipe()
+        process.standardOutput = output
+        try process.run()
+        defer {
+            kill(process.processIdentifier, SIGTERM)
+            process.waitUntilExit()
+        }
+        let line = output.fileHandleForReading.availableData
+        let ports = try #require(JSONSerialization.jsonObject(with: line) as? [String: Int])
+        let order =
+            #"{"mint":{"event":"purchase","appAppleId":1,"bundleId":"com.example","customer":"c"}}"#
+        let answer = try DemoHTTP(stop: StopSignal()).call(
+            "POST",
+            "http://127.0.0.1:\(try #require(ports["admin"]))/tokens",
+            body: Array(order.utf8)
+        )
+        let body = Data(try #require(answer).body)
+        let page = try JSONSerialization.jsonObject(with: body) as? [String: Any]
+        let token = (page?["tokens"] as? [[String: Any]])?.first?["externalPurchaseId"] as? String
+        return try #require(token, "\(String(decoding: body, as: UTF8.self))")
+    }
+
+    /// A platform keeps its state longer than a simulator lives.
+    @Test func `mints other identifiers after each start, unless a seed is given`() throws {
+        #expect(try firstToken([]) != firstToken([]))
+        #expect(try firstToken(["--seed", "7"]) == firstToken(["--seed", "7"]))
     }
 
     @Test func `explains itself and every fault on one screen`() throws {
