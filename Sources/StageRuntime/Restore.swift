@@ -24,7 +24,7 @@ final class Restore {
     private var reader: (any ChangelogReader)?
     private var store: (any PartitionStore)?
     private var batch = RecordBatch()
-    /// How often a slice was asked for.
+    /// How often a slice was asked for: those that nobody answers take turns.
     private(set) var tryCount = 0
     private var lockedMilliseconds = 0
     private var missingCount = 0

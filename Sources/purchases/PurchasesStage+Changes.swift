@@ -153,8 +153,8 @@ extension PurchasesStage {
 
     /// Whether Apple has a refund of a buy: one of tax alone is in no sum.
     ///
-    /// It is looked for in the first hundred of the store that refer to the buy, and in all that
-    /// were put since.
+    /// It is looked for in the first ``storedCountMax`` of the store that refer to the buy, and in all
+    /// that were put since.
     private func hasRefund(
         _ place: BookPlace,
         _ book: inout Book
@@ -178,8 +178,8 @@ extension PurchasesStage {
     /// What an event breaks a rule for, where it may not once that is settled: the item's parent, or an
     /// item that refers to the same buy, has a change that came before the event.
     ///
-    /// Among those that refer to a buy it is looked for in the first hundred of the store, and in all that
-    /// were put since.
+    /// Among those that refer to a buy it is looked for in the first ``storedCountMax`` of the store, and in
+    /// all that were put since.
     func unsettledRelative(
         of item: BookedItem,
         _ place: BookPlace,
