@@ -122,7 +122,8 @@ package struct StoreChanges: Sendable {
     }
 
     private mutating func appendPrefix(keyCount: Int, valueLength: UInt32, table: StoreTable) {
-        let lengths = (UInt32(keyCount).littleEndian, valueLength.littleEndian)
+        // As one word: two halves that are copied as a word wait for the processor's store buffer.
+        let lengths = (UInt64(UInt32(keyCount)) | UInt64(valueLength) << 32).littleEndian
         unsafe withUnsafeBytes(of: lengths) { bytes in
             unsafe encoded.append(contentsOf: bytes)
         }

@@ -164,20 +164,33 @@ static inline uint64_t cstore_mix(uint64_t left, uint64_t right)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* ${len} bytes, 8 at most, as the lower bytes of a word.  Loads that overlap, in registers: a word that is
+ * written byte by byte and loaded at once waits until all of it has left the processor's store buffer. */
+static inline uint64_t cstore_short_word(const uint8_t *bytes, size_t len)
+{
+    if (len >= 4) {
+        uint32_t first, last;
+        memcpy(&first, bytes, 4);
+        memcpy(&last, bytes + len - 4, 4);
+        return first | (uint64_t)last << (len - 4) * 8;
+    }
+    if (len == 0)
+        return 0;
+    return bytes[0] | (uint64_t)bytes[len / 2] << len / 2 * 8
+           | (uint64_t)bytes[len - 1] << (len - 1) * 8;
+}
+
 /* The one hash of keys and values here and above: for tables in memory, filters, checksums.  Not for
  * what somebody could forge.  ${seed} has the length in it. */
 static inline uint64_t cstore_hash(const uint8_t *bytes, size_t len, uint64_t seed)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t word;
     for (; len > 8; bytes += 8, len -= 8) {
+        uint64_t word;
         memcpy(&word, bytes, 8);
         seed = cstore_mix(seed ^ word, odd);
     }
-    word = 0;
-    if (len > 0)
-        memcpy(&word, bytes, len);
-    return cstore_mix(seed ^ word, odd);
+    return cstore_mix(seed ^ cstore_short_word(bytes, len), odd);
 }
 
 /* The hash of one entry, and the wrapping sum of it over a whole table.  0, or -1. */
