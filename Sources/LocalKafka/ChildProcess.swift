@@ -9,6 +9,9 @@ final class ChildProcess {
     private static let ownSession: Int16 = 0x80
     /// Every descriptor that a process has by default; one that is not open is skipped.
     private static let descriptorCountMax: Int32 = 1_024
+    /// Of a log: more than a Java exception with its causes.
+    private static let lastByteCountMax = 16_384
+    private static let lastLineCharacterCountMax = 180
 
     private let identifier: pid_t
     private let isKept: Bool
@@ -115,13 +118,13 @@ final class ChildProcess {
         awaitEnd(secondsMax: secondsMax)
     }
 
-    /// Waits for its end, and makes one after the time given.
+    /// Waits for its end, and makes one after the time given, or once `isInterrupted` says yes.
     ///
     /// - Returns: its exit status as `waitpid` returns it.
     @discardableResult
-    func awaitEnd(secondsMax: Int) -> Int32 {
+    func awaitEnd(secondsMax: Int, unless isInterrupted: () -> Bool = { false }) -> Int32 {
         let start = ContinuousClock.now
-        while isRunning, ContinuousClock.now - start < .seconds(secondsMax) {
+        while isRunning, !isInterrupted(), ContinuousClock.now - start < .seconds(secondsMax) {
             Self.pause(milliseconds: 20)
         }
         if isRunning {
@@ -231,6 +234,27 @@ extension ChildProcess {
             decoding: line.prefix { $0 != 0 && $0 != 10 }.map { UInt8(bitPattern: $0) },
             as: UTF8.self
         )
+    }
+
+    /// The last lines of a log that somebody may still write.
+    ///
+    /// Without the frames of a Java stack: the exception stands before them.
+    ///
+    /// At most `countMax`, each cut to 180 characters; none where there is no such file.
+    static func lastLines(_ path: String, countMax: Int) -> [String] {
+        guard let file = unsafe fopen(path, "re") else {
+            return []
+        }
+        defer { _ = unsafe fclose(file) }
+        unsafe fseek(file, 0, SEEK_END)
+        let byteCount = unsafe ftell(file)
+        unsafe fseek(file, max(0, byteCount - lastByteCountMax), SEEK_SET)
+        var bytes = [UInt8](repeating: 0, count: lastByteCountMax)
+        let count = unsafe fread(&bytes, 1, bytes.count, file)
+        return bytes.prefix(count).split(separator: UInt8(ascii: "\n"))
+            .filter { $0.first != UInt8(ascii: "\t") && $0.first != UInt8(ascii: " ") }
+            .suffix(countMax)
+            .map { String(String(decoding: $0, as: UTF8.self).prefix(lastLineCharacterCountMax)) }
     }
 
     static func pause(milliseconds: Int) {

@@ -11,11 +11,15 @@ package final class LocalCluster {
         /// No `libs` folder in the home, or no Java.
         case notInstalled(message: String)
         case failed(message: String)
+        /// Whoever started it was told to stop before it ran.
+        case interrupted
     }
 
     /// How long a node may take to answer; a busy machine needs a good part of it.
     static let startSecondsMax = 90
     static let stopSecondsMax = 10
+    /// Of a node's log, in the fault that says that it does not start.
+    private static let lastLineCount = 3
 
     /// `KAFKA_HOME`, where it is set and holds a distribution, and Java is there.
     package static var homeFromEnvironment: String? {
@@ -89,17 +93,22 @@ package final class LocalCluster {
     package func isRunning(node: Int) -> Bool { nodes[node]?.isRunning ?? false }
 
     /// Starts every node that does not run, and waits until all answer (about 3 s for one node).
-    package func start() throws(Fault) {
+    ///
+    /// `isInterrupted` is asked while it waits.
+    ///
+    /// - Throws: ``Fault/interrupted`` where it says yes, `failed` with the last lines of a node's
+    ///   log where that node does not start; nodes that were started go on running.
+    package func start(isInterrupted: () -> Bool = { false }) throws(Fault) {
         try ChildProcess.makeFolder(folder)
         let clusterID = try readOrMakeClusterID()
         for node in 0..<nodeCount where !isRunning(node: node) {
-            try prepare(node: node, clusterID: clusterID)
+            try prepare(node: node, clusterID: clusterID, isInterrupted: isInterrupted)
             try launch(node: node)
         }
         for node in 0..<nodeCount {
-            try awaitAnswer(node: node)
+            try awaitAnswer(node: node, isInterrupted: isInterrupted)
         }
-        try awaitMetadata()
+        try awaitMetadata(isInterrupted: isInterrupted)
     }
 
     /// SIGKILL.
@@ -111,7 +120,7 @@ package final class LocalCluster {
     /// Starts a killed node again and waits until it answers.
     package func restart(node: Int) throws(Fault) {
         try beginRestart(node: node)
-        try awaitAnswer(node: node)
+        try awaitAnswer(node: node, isInterrupted: { false })
     }
 
     /// Starts a killed node again and does not wait: ``isAnswering(node:)`` says when it is there.
@@ -190,7 +199,11 @@ package final class LocalCluster {
     }
 
     /// Writes a node's properties, and formats its data folder where there is none.
-    private func prepare(node: Int, clusterID: String) throws(Fault) {
+    private func prepare(
+        node: Int,
+        clusterID: String,
+        isInterrupted: () -> Bool
+    ) throws(Fault) {
         let own = "\(folder)/\(node)"
         try ChildProcess.makeFolder(own)
         try ChildProcess.write(Self.logging, to: "\(folder)/log4j2.properties")
@@ -208,8 +221,14 @@ package final class LocalCluster {
             ),
             log: "\(own)/log"
         )
-        guard format.awaitEnd(secondsMax: Self.startSecondsMax) == 0 else {
-            throw Fault.failed(message: "node \(node) could not be formatted; see \(own)/log")
+        let status = format.awaitEnd(secondsMax: Self.startSecondsMax, unless: isInterrupted)
+        guard status == 0 else {
+            // A folder that is there is not formatted again, and half of one starts no node.
+            ChildProcess.removeFolder("\(own)/data")
+            try refuseInterrupted(isInterrupted)
+            throw Fault.failed(
+                message: "node \(node) could not be formatted: \(lastWords(of: node))"
+            )
         }
     }
 
@@ -224,9 +243,22 @@ package final class LocalCluster {
         )
     }
 
-    private func awaitAnswer(node: Int) throws(Fault) {
+    private func refuseInterrupted(_ isInterrupted: () -> Bool) throws(Fault) {
+        guard !isInterrupted() else {
+            throw Fault.interrupted
+        }
+    }
+
+    /// The end of a node's log: whoever reads the fault may find the folder removed.
+    private func lastWords(of node: Int) -> String {
+        let lines = ChildProcess.lastLines("\(folder)/\(node)/log", countMax: Self.lastLineCount)
+        return lines.isEmpty ? "its log is empty" : lines.joined(separator: " | ")
+    }
+
+    private func awaitAnswer(node: Int, isInterrupted: () -> Bool) throws(Fault) {
         let start = ContinuousClock.now
         while ContinuousClock.now - start < .seconds(Self.startSecondsMax) {
+            try refuseInterrupted(isInterrupted)
             if FreePorts.isListening(port: ports[node].client) {
                 return
             }
@@ -235,15 +267,16 @@ package final class LocalCluster {
             }
             ChildProcess.pause(milliseconds: 50)
         }
-        throw Fault.failed(message: "node \(node) did not start; see \(folder)/\(node)/log")
+        throw Fault.failed(message: "node \(node) did not start: \(lastWords(of: node))")
     }
 
     /// A port is open before the broker knows its cluster, and the cluster all of its brokers.
-    private func awaitMetadata() throws(Fault) {
+    private func awaitMetadata(isInterrupted: () -> Bool) throws(Fault) {
         let start = ContinuousClock.now
         let settings = KafkaSettings(bootstrapServers: bootstrapServers, clientID: "launcher")
         var last = ""
         while ContinuousClock.now - start < .seconds(Self.startSecondsMax) {
+            try refuseInterrupted(isInterrupted)
             do throws(LogFault) {
                 let admin = try KafkaAdmin(settings: settings, deadlineMilliseconds: 2000)
                 defer { admin.close() }

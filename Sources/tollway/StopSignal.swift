@@ -10,6 +10,12 @@ struct StopSignal: Sendable {
     /// Readable once a signal came.
     var descriptor: Int32 { signals.descriptor }
 
+    /// Whether a signal came; it stays for ``wait(milliseconds:)``.
+    var isThere: Bool {
+        var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return unsafe poll(&entry, 1, 0) > 0
+    }
+
     /// Waits for a signal.
     ///
     /// - Parameter milliseconds: negative waits for ever.

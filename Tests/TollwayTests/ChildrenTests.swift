@@ -17,7 +17,7 @@ import Testing
             ["demo", "--tokens", "200000"],
             environment: kafkaHome.isEmpty
                 ? ["TMPDIR": folder.url.path]
-                : ["TMPDIR": folder.url.path, "KAFKA_HOME": kafkaHome]
+                : ["TMPDIR": folder.url.path, "KAFKA_HOME": kafkaHome].merging(Self.java) { $1 }
         )
         let talk = try folder.file("talk")
         demo.standardInput = FileHandle.nullDevice
@@ -38,6 +38,10 @@ import Testing
         kill(demo.processIdentifier, SIGKILL)
         demo.waitUntilExit()
         try wait(Self.endSeconds) { !children.contains { kill($0, 0) == 0 } }
+    }
+
+    private static var java: [String: String] {
+        ProcessInfo.processInfo.environment.filter { $0.key == "JAVA_HOME" || $0.key == "PATH" }
     }
 
     private func wait(_ seconds: Double, until isSo: () throws -> Bool) throws {

@@ -341,6 +341,30 @@ import TokenDomain
         #expect((finding?.repair?.contains("offsets.retention.minutes=43200") == true) == warns)
     }
 
+    @Test func `says that it could not see how long positions are kept`() {
+        let refusal = LogFault.unavailable(
+            code: "CLUSTER_AUTHORIZATION_FAILED",
+            message: "not allowed"
+        )
+        let deaf = DoctorInternalTopics.retention(of: [1, 2]) { _ throws(LogFault) in
+            throw refusal
+        }
+        #expect(deaf.map(\.verdict) == [.skipped])
+        #expect(deaf.first?.sentence.contains("offsets.retention.minutes of broker 1 not") == true)
+        // What a broker does say stands above it.
+        let mixed = DoctorInternalTopics.retention(of: [1, 2]) { node throws(LogFault) in
+            guard node == 2 else {
+                throw refusal
+            }
+            return ["offsets.retention.minutes": "10080"]
+        }
+        #expect(mixed.map(\.verdict) == [.warning])
+        let well = DoctorInternalTopics.retention(of: [1]) { _ throws(LogFault) in
+            ["offsets.retention.minutes": "43200"]
+        }
+        #expect(well.isEmpty)
+    }
+
     /// Asks a broker, and waits for half a second.
     private static func impatient(
         _ broker: MockBroker

@@ -46,7 +46,12 @@ final class AppleRequestQueue<Subject> {
         var firstCountedTag: UInt64 = 0
         /// That Apple fails was said.
         var isSaid = false
+        /// Refusals for the rate without an answer between.
+        ///
+        /// What was under way when one was counted is no further one.
         var limitCount = 0
+        /// The first request that was sent after the last one that counts.
+        var firstLimitedTag: UInt64 = 0
         var trouble: AppleTrouble?
 
         var waitingCount: Int { waiting.count - takenCount }
@@ -212,7 +217,7 @@ final class AppleRequestQueue<Subject> {
             next.refusalCount += 1
             state.waiting.insert(next, at: state.takenCount)
         case .answered(let answer) where answer.status == 429:
-            hold(waiting, answer, &state, in: lane)
+            hold(waiting, response.tag, answer, &state, in: lane)
         case .answered(let answer) where answer.status >= 500:
             again(waiting, response.tag, "HTTP \(answer.status)", &state, in: lane)
         case .answered(let answer):
@@ -222,19 +227,24 @@ final class AppleRequestQueue<Subject> {
         }
     }
 
-    /// Apple limits the lane: all of it waits, as long as Apple says.
+    /// Apple limits the lane: all of it waits, as long as Apple says; longer each time where Apple
+    /// says nothing, or an end that is over by our clock.
     private func hold(
         _ waiting: Waiting,
+        _ tag: UInt64,
         _ answer: HTTPClientResponse.Answer,
         _ state: inout LaneState,
         in lane: Lane
     ) {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
         let until = answer.header("retry-after").flatMap { RetryAfter.read($0, now: now) }
-        state.limitCount += 1
+        if tag >= state.firstLimitedTag {
+            state.limitCount += 1
+            state.firstLimitedTag = nextTag
+        }
         let doubling =
             AppleRequestQueueLimits.firstWaitMilliseconds * Double(1 << min(state.limitCount, 6))
-        let wait = until.map { Double(($0 - now).count) } ?? doubling
+        let wait = until.flatMap { $0 > now ? Double(($0 - now).count) : nil } ?? doubling
         state.nextAt = max(state.nextAt, Double(WallClock.monotonicMilliseconds()) + wait)
         state.waiting.insert(waiting, at: state.takenCount)
         if wait > AppleRequestQueueLimits.longWaitMilliseconds {

@@ -46,27 +46,34 @@ enum DemoCluster {
 
     /// Starts what the environment asks for: `TOLLWAY_KAFKA_BOOTSTRAP_SERVERS` and `KAFKA_HOME` are
     /// looked at.
+    ///
+    /// - Throws: ``DemoInterrupted`` on the first signal; ``LocalCluster/Fault`` also where
+    ///   `KAFKA_HOME` is set and cannot be used: the embedded broker is not what was asked for.
     static func start(
         environment: [String: String],
         folder: URL,
         topicPrefix: String,
         processes: DemoProcesses,
+        http: DemoHTTP,
         firstPort: UInt16 = 0,
         isKept: Bool = false
     ) throws -> DemoCluster {
         if let servers = environment[Setting.kafkaBootstrapServers] {
             return .given(bootstrapServers: servers)
         }
-        if let home = LocalCluster.homeFromEnvironment {
+        if let home = environment["KAFKA_HOME"], !home.isEmpty {
             let cluster = try LocalCluster(
                 home: home,
                 folder: folder.appendingPathComponent("kafka").path,
                 firstPort: firstPort
             )
-            do {
-                try cluster.start()
+            do throws(LocalCluster.Fault) {
+                try cluster.start { http.isInterrupted }
             } catch {
                 if isKept { cluster.stop() } else { cluster.wipe() }
+                guard error != .interrupted else {
+                    throw DemoInterrupted()
+                }
                 throw error
             }
             return .local(cluster)

@@ -68,7 +68,8 @@ enum DemoCommand {
             environment: environment,
             folder: folder,
             topicPrefix: prefix,
-            processes: processes
+            processes: processes,
+            http: http
         )
         let settings = try cluster.settings(clientID: "\(prefix)demo")
         defer {

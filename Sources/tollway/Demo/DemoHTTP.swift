@@ -34,6 +34,9 @@ final class DemoHTTP {
         }
     }
 
+    /// Whether the first signal came, for what waits without this client.
+    var isInterrupted: Bool { stop.isThere }
+
     /// - Returns: the answer; nil where nobody answers.
     /// - Throws: ``DemoInterrupted`` on the first signal.
     func call(
@@ -138,8 +141,16 @@ struct DemoInterrupted: Error {
             )
         } catch let fault as LocalCluster.Fault {
             switch fault {
-            case .notInstalled(let message), .failed(let message):
+            case .notInstalled(let message):
+                throw .usage(
+                    "kafka_home",
+                    "KAFKA_HOME is set and cannot be used: \(message);"
+                        + " unset it for the embedded broker"
+                )
+            case .failed(let message):
                 throw CommandFailure(.noKafka, code: "\(command).kafka", message)
+            case .interrupted:
+                return .interrupted
             }
         } catch {
             throw CommandFailure(.failed, code: "\(command).failed", "\(error)")

@@ -179,6 +179,13 @@ final class DemoProcesses {
         running.first { $0.name == name }?.process
     }
 
+    /// Sends a signal to a process that runs; one that has ended needs none.
+    func signal(_ name: String, _ signal: Int32) {
+        if let process = process(name), process.isRunning {
+            kill(process.processIdentifier, signal)
+        }
+    }
+
     /// The caller ends it, and is responsible for its end.
     func letGo(_ name: String) {
         running.removeAll { $0.name == name }

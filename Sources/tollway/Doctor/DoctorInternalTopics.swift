@@ -50,7 +50,10 @@ struct DoctorInternalTopics {
                 )
                 if subject.name == HangingTransactions.groupOffsets {
                     // The leaders there are the coordinators of groups.
-                    findings += retention(of: Set(topic.partitions.map(\.leader)), admin)
+                    findings += Self.retention(
+                        of: Set(topic.partitions.map(\.leader)),
+                        ask: admin.configuration(ofBroker:)
+                    )
                 }
             } catch {
                 findings.append(
@@ -65,19 +68,28 @@ struct DoctorInternalTopics {
         return findings
     }
 
-    /// The first of these brokers that forgets a group's positions too soon.
-    private func retention(of nodes: Set<Int32>, _ admin: KafkaAdmin) -> [DoctorFinding] {
+    /// The first of these brokers that forgets a group's positions too soon, else the first that
+    /// could not be asked.
+    static func retention(
+        of nodes: Set<Int32>,
+        ask: (Int32) throws(LogFault) -> [String: String]
+    ) -> [DoctorFinding] {
+        var skipped: DoctorFinding?
         for node in nodes.sorted() where node >= 0 {
             do throws(LogFault) {
-                let configuration = try admin.configuration(ofBroker: node)
-                if let finding = Self.retention(ofBroker: node, configuration) {
+                if let finding = retention(ofBroker: node, try ask(node)) {
                     return [finding]
                 }
             } catch {
                 // Nothing rests on it while workers run: a broker that does not tell is no fault.
+                let sentence =
+                    "\(retentionSetting) of broker \(node) not looked at, which wants"
+                    + " DescribeConfigs on the cluster: \(DoctorKafka.sentence(error));"
+                    + " it should be \(retentionMinutesMin)"
+                skipped = skipped ?? DoctorFinding.skipped(.kafka, sentence)
             }
         }
-        return []
+        return skipped.map { [$0] } ?? []
     }
 
     /// Kafka forgets the positions of a group that had no member for so long: the stage begins at the first

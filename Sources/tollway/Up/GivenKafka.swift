@@ -1,3 +1,4 @@
+internal import Foundation
 internal import Kafka
 internal import StageRuntime
 internal import TokenDomain
@@ -6,6 +7,7 @@ internal import TokenDomain
 enum GivenKafka {
     /// For each question; the first to a new cluster waits until Kafka has the topic of the groups.
     private static let deadlineMilliseconds = 60_000
+    private static let lookMilliseconds = 500
 
     /// Those of a group's members that no `up` has started, by their `group.instance.id`.
     static func strangers(_ worker: Worker, among names: [String]) -> [String] {
@@ -18,27 +20,62 @@ enum GivenKafka {
 
     /// Looks who reads the topics under the prefix; to be called before anything is made.
     ///
-    /// - Throws: exit 5 where a worker that `up` has not started does: this one would take a part of
-    ///   its records and report them to the simulator.
-    static func refuseStrangers(prefix: String, settings: KafkaSettings) throws {
+    /// Kafka counts the workers of an `up` that has ended among a group's members until their
+    /// session times out. Where there are some, this waits for two sessions: the second one is for
+    /// a rebalance in progress.
+    ///
+    /// - Throws: exit 5 where a worker that `up` has not started does: this one would take a part
+    ///   of its records and report them to the simulator. Exit 75 where workers of another `up`
+    ///   stay: they have the names of ours, and each would fence the other for ever.
+    ///   ``DemoInterrupted`` on the first signal.
+    static func refuseOthers(prefix: String, settings: KafkaSettings, http: DemoHTTP) throws {
         let admin = try KafkaAdmin(settings: settings, deadlineMilliseconds: deadlineMilliseconds)
         defer { admin.close() }
         guard !EmbeddedBroker.isClusterID(try admin.clusterID()) else {
             // It cannot be asked, and nothing that lasts is in it.
             return
         }
+        let seconds = settings.sessionMilliseconds * 2 / 1_000
+        let deadline = Date().addingTimeInterval(Double(seconds))
+        var isSaid = false
+        while let other = try memberOfUp(prefix: prefix, admin) {
+            guard Date() < deadline else {
+                throw CommandFailure(
+                    .tryAgain,
+                    code: "up.running",
+                    "\(other) of this Kafka: another tollway up uses it; end that one, or set"
+                        + " another \(Setting.topicPrefix.fullName)"
+                )
+            }
+            if !isSaid {
+                isSaid = true
+                Console.say(
+                    "\(other) of this Kafka: an up that has ended leaves it within \(seconds) s"
+                )
+            }
+            try http.pause(milliseconds: lookMilliseconds)
+        }
+    }
+
+    /// One that another `up` has started, and its group; nil where nobody reads there.
+    ///
+    /// - Throws: exit 5 where somebody else does.
+    private static func memberOfUp(prefix: String, _ admin: KafkaAdmin) throws -> String? {
+        var other: String?
         for worker in Worker.allCases where !worker.sources.isEmpty {
             let group = "\(prefix)\(worker.rawValue)"
             let names = try admin.group(group).members.map(\.name)
-            guard let stranger = strangers(worker, among: names).first else {
-                continue
+            if let stranger = strangers(worker, among: names).first {
+                throw CommandFailure(
+                    .refusedBySafetyRule,
+                    code: "up.live_pipeline",
+                    "refused: \(stranger) reads in the group \(group) of this Kafka, and up would"
+                        + " join it with Apple's simulator: set another"
+                        + " \(Setting.topicPrefix.fullName)"
+                )
             }
-            throw CommandFailure(
-                .refusedBySafetyRule,
-                code: "up.live_pipeline",
-                "refused: \(stranger) reads in the group \(group) of this Kafka, and up would join"
-                    + " it with Apple's simulator: set another \(Setting.topicPrefix.fullName)"
-            )
+            other = other ?? names.first.map { "\($0) is in the group \(group)" }
         }
+        return other
     }
 }

@@ -33,7 +33,8 @@ enum UpCommand {
             missing ones are made), else a node of its own from KAFKA_HOME, else the embedded
             broker, which forgets everything at the end and takes no replays of dead letters.
             Exit 5 where workers that no up has started read under the prefix on a Kafka that is
-            set: they are a pipeline that somebody runs, and up would take its records.
+            set: they are a pipeline that somebody runs, and up would take its records. Exit 75
+            where those of another up do; up waits 30 s for those of one that has ended.
             A process that ends by itself is named and started again. Other TOLLWAY_ settings
             go to every worker; a token nothing was bought with is reported after 10 s unless
             TOLLWAY_REPORT_HOLD says otherwise. Apple's simulator forgets what it issued when

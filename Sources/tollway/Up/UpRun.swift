@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Glibc
 internal import Kafka
 internal import LocalKafka
 internal import StageRuntime
@@ -161,13 +162,14 @@ final class UpRun {
             folder: folder,
             topicPrefix: prefix,
             processes: processes,
+            http: http,
             firstPort: UInt16(ports.kafka),
             isKept: isKept
         )
         running = cluster
         let settings = try cluster.settings(clientID: "tollway-up")
         if case .given = cluster {
-            try GivenKafka.refuseStrangers(prefix: prefix, settings: settings)
+            try GivenKafka.refuseOthers(prefix: prefix, settings: settings, http: http)
         }
         try cluster.createTopics(prefix: prefix, settings: settings)
         if case .local = cluster, isKept {
@@ -327,6 +329,10 @@ final class UpRun {
     /// Its roots are new, and so is all that it knows.
     private func restartSimulator() throws {
         try workers.startSimulator(seed: UInt64.random(in: 1...(1 << 40)), faults: [], http: http)
+        // Only workers read their files again: SIGHUP ends the console.
+        for worker in children where worker.probe != nil {
+            processes.signal(worker.name, SIGHUP)
+        }
         Console.say(
             "Apple's simulator has forgotten the tokens it issued and the reports it received"
         )

@@ -64,4 +64,61 @@ import TokenDomain
         }
         #expect(answers.sorted() == Array(0..<count))
     }
+
+    /// By our clock, which may be ahead of Apple's; and by an end that is no time at all.
+    @Test(arguments: ["1700000000000", "1700000000", "0", "soon"])
+    func `waits longer each time where the end of a limit is over already`(end: String) throws {
+        let server = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0))
+        let folder = try TemporaryFolder()
+        let queue = try queue("http://127.0.0.1:\(server.port)/", folder)
+        queue.add(0, in: lane)
+        let start = ContinuousClock.now
+        var requestCount = 0
+        var answerCount = 0
+        while queue.isBusy, ContinuousClock.now - start < .seconds(20) {
+            answerCount += queue.turn().count
+            server.run()
+            for request in server.takeRequests() {
+                requestCount += 1
+                if requestCount <= 2 {
+                    server.respond(to: request.id, status: 429, headers: [("Retry-After", end)])
+                } else {
+                    server.respond(to: request.id, status: 200)
+                }
+            }
+            server.run()
+        }
+        #expect(answerCount == 1 && requestCount == 3)
+        // Half a second and one, by a clock of whole milliseconds.
+        #expect(ContinuousClock.now - start >= .milliseconds(1_490))
+    }
+
+    /// The refusals of what was under way together are one: else the lane waits for 16 s.
+    @Test func `takes one refusal of all that is under way for one`() throws {
+        let server = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0))
+        let folder = try TemporaryFolder()
+        let queue = try queue("http://127.0.0.1:\(server.port)/", folder)
+        for subject in 0..<8 {
+            queue.add(subject, in: lane)
+        }
+        var held: [HTTPRequest.ID] = []
+        var answerCount = 0
+        let start = ContinuousClock.now
+        while queue.isBusy, ContinuousClock.now - start < .seconds(8) {
+            answerCount += queue.turn().count
+            server.run()
+            for request in server.takeRequests() {
+                guard held.count < 8 else {
+                    server.respond(to: request.id, status: 200)
+                    continue
+                }
+                held.append(request.id)
+                if held.count == 8 {
+                    held.forEach { server.respond(to: $0, status: 429) }
+                }
+            }
+            server.run()
+        }
+        #expect(answerCount == 8)
+    }
 }
