@@ -1,3 +1,5 @@
+internal import TokenDomain
+
 /// Whether the report that Apple holds is the one that we sent: identifier, token, status and line
 /// items by meaning.
 ///
@@ -108,6 +110,32 @@ enum ReportComparison {
         }
     }
 
+    /// One hash for all texts of line items that say the same.
+    ///
+    /// Two rates that differ only beyond a double are two. That of its bytes where a text is no JSON
+    /// array.
+    static func hash(ofLineItems text: String) -> UInt64 {
+        guard let items = JSONValue(Array(text.utf8))?.elements else {
+            return FNV1a.hash(of: text.utf8)
+        }
+        var hash: UInt64 = 0
+        for item in items {
+            // A sum, for their order is nothing.
+            hash &+= FNV1a.hash(of: spelling(ofItem: item).utf8)
+        }
+        return hash
+    }
+
+    private static func spelling(ofItem item: JSONValue) -> String {
+        guard let members = item.members else {
+            return item.spelling
+        }
+        let said = members.filter { _, value in
+            value != .null && meaning(value) != nil
+        }
+        return JSONValue.object(said).spelling
+    }
+
     /// False is what the absence of either flag means.
     private static func meaning(_ value: JSONValue?) -> JSONValue? {
         value == .bool(false) ? nil : value
@@ -119,5 +147,31 @@ enum ReportComparison {
             return false
         }
         return left.double == right.double
+    }
+}
+
+extension JSONValue {
+    /// One spelling of what it says: for a hash, not for a reader.
+    ///
+    /// Each text has its length before it, so that no two values have one spelling.
+    fileprivate var spelling: String {
+        switch self {
+        case .object(let members):
+            var text = "{"
+            for (name, value) in members.sorted(by: { $0.key < $1.key }) {
+                text += JSONValue.string(name).spelling + value.spelling + ","
+            }
+            return text + "}"
+        case .array(let elements):
+            var text = "["
+            for element in elements {
+                text += element.spelling + ","
+            }
+            return text + "]"
+        case .string(let text): return "\(text.utf8.count):\(text)"
+        case .number(let number): return number.text
+        case .bool(let flag): return flag ? "true" : "false"
+        case .null: return "null"
+        }
     }
 }

@@ -28,6 +28,8 @@ internal import Synchronization
     private static let beyondCountMax = 10
     /// Partitions in one line of the log.
     private static let namedCountMax = 12
+    /// A start that nobody tells: reading begins at 0, and nothing is committed before it has.
+    private static let untoldStart: Int64 = -1
     /// Between two questions about where to start.
     private static let againMilliseconds = 500
     /// Between two looks at what another thread may have changed.
@@ -187,7 +189,10 @@ internal import Synchronization
             var found: Result<[TopicPartition: Int64], LogFault>?
             do throws(Untold) {
                 let hasWaited = ContinuousClock.now - since > Self.electionTime
-                let answer = try askStarts(of: partitions, unread: hasWaited ? 0 : nil)
+                let answer = try askStarts(
+                    of: partitions,
+                    unread: hasWaited ? Self.untoldStart : nil
+                )
                 if case .failure(.recordsLost(_, let position, _, let end)) = answer,
                     position > end,
                     beyondCount < Self.beyondCountMax
@@ -246,8 +251,8 @@ internal import Synchronization
     /// finds it out once there is one (`auto.offset.reset=error`).
     ///
     /// What has neither a committed offset nor a leader starts at `unread`; nil: the first offset is asked
-    /// for again. Were records removed before that place, a worker ends by it once there is a leader, and
-    /// begins anew with what there is.
+    /// for again. Were records removed from 0 on, a worker ends by it once there is a leader, and
+    /// begins anew with what there is: so it may not have committed the 0.
     private func askStarts(
         of partitions: [TopicPartition],
         unread: Int64?

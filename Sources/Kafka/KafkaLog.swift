@@ -30,7 +30,7 @@ package final class KafkaLog: RecordLog {
     private let sourceIndices: [String: Int32]
     /// Where the partitions of an assignment are to be read from.
     private var starts: [TopicPartition: Int64] = [:]
-    @safe private let handle: WorkerHandle
+    @safe let handle: WorkerHandle
     /// Read committed, for changelogs; made with the first of them.
     private var committed: LogClient?
     /// Read uncommitted, for their high watermarks.
@@ -264,7 +264,11 @@ package final class KafkaLog: RecordLog {
             guard let topic = sourceIndices[partition.topic] else {
                 preconditionFailure("\(partition) is no source")
             }
-            return ckafka_position(offset: offset, topic: topic, partition: partition.partition)
+            return ckafka_position(
+                offset: max(0, offset),
+                topic: topic,
+                partition: partition.partition
+            )
         }
     }
 }

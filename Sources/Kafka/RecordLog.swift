@@ -24,7 +24,9 @@ package protocol RecordLog: AnyObject {
     /// positions, at the earliest record where none is committed.
     ///
     /// - Parameter isHeld: whether nothing of a partition is delivered before ``release(_:)`` names it.
-    /// - Returns: where each partition will be read from.
+    /// - Returns: where each partition will be read from; -1 where that is unknown, for nothing is
+    ///   committed and no leader tells its first record: it is read from 0, and nothing of it may
+    ///   be committed before that has given a record or the partition's end.
     /// - Throws: what is wrong with the client.
     func completeAssignment(isHeld: Bool) throws(LogFault) -> [TopicPartition: Int64]
 
@@ -98,7 +100,8 @@ package enum CommitOutcome: Equatable, Sendable {
     /// All of it, or nothing, and it was all. `nextOffsets`: for each partition written to, the
     /// offset after the last record written by this transaction.
     case committed(nextOffsets: [TopicPartition: Int64])
-    /// Nothing of it. Reading goes on at the committed positions given; what was read since is void.
+    /// Nothing of it. Reading goes on at the committed positions given, -1 where the assignment
+    /// began so; what was read since is void.
     case aborted(code: String, resumedAt: [TopicPartition: Int64])
 }
 

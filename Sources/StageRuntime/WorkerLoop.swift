@@ -41,7 +41,7 @@ package final class WorkerLoop {
     private var afterCommit: [() -> Void] = []
     /// The only record judged, where it is only one.
     private var onlyRecord: RepeatedAborts.Place?
-    /// The next offset of each assigned partition: after the last record judged.
+    /// The next offset of each assigned partition: after the last record judged; none if unknown.
     private var positions: [TopicPartition: Int64] = [:]
     /// What the group has committed; absent until this member committed it once.
     private var committed: [TopicPartition: Int64] = [:]
@@ -55,7 +55,7 @@ package final class WorkerLoop {
         didSet { telemetry.restoring(partitionCount: restores.count) }
     }
     package private(set) var assigned: [TopicPartition] = []
-    /// The known committed offset of each assigned partition; at first, its start offset.
+    /// The known committed offset of each assigned partition; at first, its start offset if known.
     package private(set) var done: [TopicPartition: Int64] = [:]
 
     package init(
@@ -181,7 +181,7 @@ package final class WorkerLoop {
         // (the guard) must see it pass, also when the last offset is a marker.
         for end in batch.ends {
             let partition = sourcePartition(end.topic, end.partition)
-            if let position = positions[partition], position < end.offset {
+            if positions[partition] ?? -1 < end.offset {
                 positions[partition] = end.offset
             }
         }
@@ -281,7 +281,7 @@ package final class WorkerLoop {
     /// waits for nothing.
     private func startTransaction(isLast: Bool = false) throws -> Bool {
         let isFilling = room > 0 && !(stage is any TickingStage) && filling.goesOn(now: clock())
-        guard underWay == nil, hasWork, !assigned.isEmpty,
+        guard underWay == nil, hasWork, !positions.isEmpty,
             isLast || (nextAttempt == nil && !isFilling)
         else {
             return false
@@ -348,8 +348,8 @@ package final class WorkerLoop {
         code: String
     ) {
         drop()
-        positions.merge(resumedAt) { _, resumed in resumed }
-        done.merge(resumedAt) { _, resumed in resumed }
+        positions = positions.merging(resumedAt) { $1 }.filter { $0.value >= 0 }
+        done = done.merging(resumedAt) { $1 }.filter { $0.value >= 0 }
         committed = [:]
         telemetry.aborted(code: code)
         aborts.aborted(code: code, sent, now: clock())
@@ -439,8 +439,8 @@ package final class WorkerLoop {
     private func assign() throws {
         let startPositions = try log.completeAssignment(isHeld: provider != nil)
         assigned = startPositions.keys.sorted()
-        positions = startPositions
-        done = startPositions
+        positions = startPositions.filter { $0.value >= 0 }
+        done = positions
         committed = [:]
         beginRestores()
         // Last: telemetry must not show partitions as assigned before those still to be restored.

@@ -47,6 +47,11 @@ package struct ReportIntent: Equatable, Sendable {
     ///
     /// See ``keep(_:)``.
     package var refusal: [AppleError]
+    /// Of the line items of one that ended because Apple calls its identifier taken and shows nothing
+    /// under it: only they may go under it again.
+    ///
+    /// As ``ReportPolicy/contentHash`` has it. Nil where an earlier version ended it.
+    package var frozenHash: UInt64?
     /// Of the dead letter whose replay asks for it; nil where none does.
     package var history: ReplayHistory?
     /// Of a report that carries sales: where its answer goes.
@@ -90,13 +95,13 @@ package struct ReportIntent: Equatable, Sendable {
             + (history?.replayID?.utf8.count ?? 0) + (purchaseKey?.text.utf8.count ?? 0)
     }
 
-    /// As it is taken up again after a refusal: Apple kept nothing of it, so a new body may go under
-    /// the same identifier.
+    /// As it is taken up again after a refusal, with a body that may go under the same identifier.
     func resumed(lineItems: String?, history: ReplayHistory?) -> ReportIntent {
         var intent = self
         intent.lineItems = lineItems
         intent.phase = .planned
         intent.takenSince = nil
+        intent.frozenHash = nil
         intent.nextAttemptAt = nil
         intent.search = nil
         intent.keep([])

@@ -19,6 +19,10 @@ package struct ReportPolicy: Sendable {
     ///
     /// Handed in, because hashing is no rule.
     package var requestIdentifier: @Sendable (_ id: TokenID, _ number: Int) -> String
+    /// A hash of what line items say, however that is spelt: to detect mistakes, not forgeries.
+    ///
+    /// Handed in, because reading JSON is no rule; else it is that of their bytes.
+    package var contentHash: @Sendable (_ lineItems: String) -> UInt64
 
     /// The name space of every request identifier of ours.
     package static let nameSpace = "e48679a5-3e90-4844-bd7e-490c1e5f8947"
@@ -58,7 +62,10 @@ package struct ReportPolicy: Sendable {
         deadlineDays: Int64 = 10,
         repeatsMonthly: Bool = false,
         reportsUnknownReminders: Bool = true,
-        requestIdentifier: @escaping @Sendable (_ id: TokenID, _ number: Int) -> String
+        requestIdentifier: @escaping @Sendable (_ id: TokenID, _ number: Int) -> String,
+        contentHash: @escaping @Sendable (_ lineItems: String) -> UInt64 = {
+            FNV1a.hash(of: $0.utf8)
+        }
     ) {
         self.hold = hold
         self.unrecognizedGrace = unrecognizedGrace
@@ -66,6 +73,7 @@ package struct ReportPolicy: Sendable {
         self.repeatsMonthly = repeatsMonthly
         self.reportsUnknownReminders = reportsUnknownReminders
         self.requestIdentifier = requestIdentifier
+        self.contentHash = contentHash
     }
 
     /// The name whose UUID v5 is the `requestIdentifier` of a token's intent.

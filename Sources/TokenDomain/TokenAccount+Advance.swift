@@ -95,10 +95,25 @@ extension TokenAccount {
         debt?.dueAt = now + min(span, policy.hold)
     }
 
-    /// The clock was set back: a retry keeps what was left of its wait.
+    /// Whether DUPLICATE_TOKEN is planned for after its deadline.
+    ///
+    /// It came late or was put off, maybe by a clock that was ahead. Every duplicate has an expiry.
+    package var isDuplicateOverdue: Bool {
+        guard current == nil, lastAccepted == nil, dueEvent == .duplicateDue, let debt,
+            let tokenExpirationDate
+        else {
+            return false
+        }
+        return debt.dueAt > tokenExpirationDate + ReportPolicy.deadlineAfterExpiry
+    }
+
+    /// The clock was set back: a retry keeps what was left of its wait, and so does a duplicate that
+    /// was put off beyond its deadline.
     package mutating func moveRetry(by setBack: Milliseconds, now: Timestamp) {
         if let nextAttemptAt = current?.nextAttemptAt {
             current?.nextAttemptAt = nextAttemptAt.movedRetry(by: setBack, now: now)
+        } else if isDuplicateOverdue, let dueAt = debt?.dueAt {
+            debt?.dueAt = dueAt.movedRetry(by: setBack, now: now)
         }
     }
 
@@ -112,7 +127,7 @@ extension TokenAccount {
             if let fault = duplicateFault {
                 return [.answered(answer(to: intent, of: purchaseKey, fault))]
             }
-            if let holder = holder(of: intent) {
+            if let holder = holder(of: intent, policy) {
                 return [.answered(answer(to: intent, of: purchaseKey, heldBy: holder, policy))]
             }
         }
@@ -121,7 +136,7 @@ extension TokenAccount {
             oweInstead(of: outdated, at: now)
             return [.cancelled(intent)]
         }
-        if let ending = ending(of: intent, known) {
+        if let ending = ending(of: intent, known, policy) {
             switch ending {
             case .alreadyReported: return [.cancelled(intent)]
             case .refused(let fault): return [dropped(intent, fault, policy: policy)]

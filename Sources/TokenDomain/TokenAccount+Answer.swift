@@ -232,7 +232,7 @@ extension TokenAccount {
                     history: intent.history
                 )
             )
-            park(intent)
+            park(intent, isTaken: kind == .unverifiable, policy: policy)
         }
         if errors.contains(where: \.isUnknownToken) {
             effects += tellUnknown(of: intent, at: answer.answeredAt)
@@ -268,12 +268,14 @@ extension TokenAccount {
         debt = debt ?? Debt(dueAt: time, reason: .hold, origin: intent.origin)
     }
 
-    private mutating func park(_ intent: ReportIntent) {
+    /// `isTaken`: Apple may have it all the same, so no other body may go under its identifier.
+    private mutating func park(_ intent: ReportIntent, isTaken: Bool, policy: ReportPolicy) {
         guard !isOutdated(intent) else {
             return
         }
         var refused = intent
         // Its dead letter has them, and a replay brings them again.
+        refused.frozenHash = isTaken ? refused.lineItems.map { policy.contentHash($0) } : nil
         refused.lineItems = nil
         refused.keep([])
         parked.append(refused)
@@ -294,7 +296,7 @@ extension TokenAccount {
                 number: intent.number,
                 identifier: isForeign ? intent.identifier : nil,
                 status: intent.status,
-                contentHash: AcceptedReport.contentHash(of: intent.lineItems)
+                contentHash: policy.hash(of: intent.lineItems)
             )
         )
         accepted.removeFirst(max(accepted.count - Self.acceptedCountMax, 0))

@@ -95,7 +95,8 @@ extension TokenAccount {
                     policy: policy
                 ),
                 part,
-                time: time
+                time: time,
+                policy: policy
             )
             guard absorption == .owed else {
                 return absorption
@@ -115,13 +116,13 @@ extension TokenAccount {
         policy: ReportPolicy
     ) -> Absorption {
         if let current, current.identifier == identifier {
-            guard current.status == request.status, current.lineItems == request.lineItems else {
+            guard current.says(request.status, request.lineItems, policy) else {
                 return .refused(statusChanged)
             }
             return .underWay
         }
         if case .parked(let index)? = known(identifier, number: nil) {
-            return resume(index, request, time: time, history: history)
+            return resume(index, request, time: time, history: history, policy: policy)
         }
         let numbers = 1...intentCount + Self.numberLookAheadMax
         let number = numbers.first {
@@ -141,80 +142,32 @@ extension TokenAccount {
         if isGiven, known == nil, !line.isEmpty {
             // It may be one of those in line, whose records were not read.
             asked.isRepeat = true
-            let absorption = enqueue(asked, request, time: time)
+            let absorption = enqueue(asked, request, time: time, policy: policy)
             return absorption == .owed ? .underWay : absorption
         }
         asked.isRepeat = isGiven
-        switch ending(of: asked, known) {
+        switch ending(of: asked, known, policy) {
         case .alreadyReported:
             return .alreadyReported
         case .refused(let fault):
             return fault.code == heldOtherwise.code ? .conflict(fault) : .refused(fault)
         case nil:
-            return enqueue(asked, request, time: time)
+            return enqueue(asked, request, time: time, policy: policy)
         }
-    }
-
-    /// What the account has under an identifier.
-    enum Known: Equatable {
-        /// Index into ``parked``.
-        case parked(Int)
-        case accepted(AcceptedReport)
-    }
-
-    /// How a request ends that needs no report.
-    enum Ending: Equatable {
-        case alreadyReported
-        case refused(Fault)
-    }
-
-    /// The number is that of an identifier of ours.
-    func known(_ identifier: String, number: Int?) -> Known? {
-        if let index = parked.firstIndex(where: { $0.identifier == identifier }) {
-            return .parked(index)
-        }
-        return accepted.first {
-            $0.identifier == identifier || ($0.identifier == nil && $0.number == number)
-        }.map { .accepted($0) }
-    }
-
-    /// Nil where a report is to be made of it, or taken up again.
-    func ending(of intent: ReportIntent, _ known: Known?) -> Ending? {
-        switch known {
-        case .parked(let index):
-            return parked[index].status == intent.status ? nil : .refused(statusChanged)
-        case .accepted(let report):
-            return report.says(intent.status, intent.lineItems)
-                ? .alreadyReported : .refused(heldOtherwise)
-        case nil where intent.isRepeat && isOutdated(intent.status):
-            // What the token owes instead is reported by itself.
-            return .alreadyReported
-        case nil where intent.isRepeat && lastAccepted != nil:
-            // Not kept: it had no line items, or others gave way to it.
-            return intent.status != .lineItem || hasForgotten(intent.number)
-                ? .alreadyReported : .refused(statusChanged)
-        case nil:
-            return nil
-        }
-    }
-
-    /// Whether the report of a number may have been one with line items that gave way to others.
-    private func hasForgotten(_ number: Int) -> Bool {
-        lastAccepted == .lineItem && accepted.count >= Self.acceptedCountMax
-            && accepted.allSatisfy { number < $0.number }
     }
 
     /// Takes a refused intent up again; where it is outdated, the token's own is owed instead.
     ///
-    /// Apple kept nothing of it, so a new body may go under the same identifier; another status may
-    /// not.
+    /// Apple kept nothing of what it refused, so a new body may go under the same identifier; another
+    /// status may not, nor another body where Apple calls that identifier taken.
     private mutating func resume(
         _ index: Int,
         _ request: ReportRequested,
         time: Timestamp,
-        history: ReplayHistory?
+        history: ReplayHistory?,
+        policy: ReportPolicy
     ) -> Absorption {
-        guard parked[index].status == request.status else {
+        guard parked[index].mayBecome(request.status, request.lineItems, policy) else {
             return .refused(statusChanged)
         }
         guard !isOutdated(parked[index]) else {
@@ -223,7 +176,7 @@ extension TokenAccount {
             return .alreadyReported
         }
         let intent = parked[index].resumed(lineItems: request.lineItems, history: history)
-        let absorption = enqueue(intent, request, time: time)
+        let absorption = enqueue(intent, request, time: time, policy: policy)
         if absorption == .owed {
             parked.remove(at: index)
         }
@@ -234,7 +187,8 @@ extension TokenAccount {
     private mutating func enqueue(
         _ intent: ReportIntent,
         _ request: ReportRequested,
-        time: Timestamp
+        time: Timestamp,
+        policy: ReportPolicy
     ) -> Absorption {
         guard NextStatus.mayFollow(lastAccepted: lastAccepted, requested: request.status) else {
             return .refused(statusOrder(request.status))
@@ -248,7 +202,7 @@ extension TokenAccount {
         tokenExpirationDate = tokenExpirationDate ?? request.tokenExpirationDate
         intentCount = max(intentCount, intent.number)
         touch(time)
-        if isBusy || holder(of: intent) != nil {
+        if isBusy || holder(of: intent, policy) != nil {
             line.append(intent)
             bringForward(to: intent)
         } else {
@@ -405,14 +359,14 @@ extension TokenAccount {
         )
     }
 
-    private var statusChanged: Fault {
+    var statusChanged: Fault {
         fault(
             "status_changed",
             "another status or other line items are another report: leave out requestIdentifier"
         )
     }
 
-    private var heldOtherwise: Fault {
+    var heldOtherwise: Fault {
         fault(
             Rejection.conflict.rawValue,
             "Apple has accepted another report under this identifier: leave out requestIdentifier"

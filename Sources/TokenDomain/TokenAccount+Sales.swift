@@ -39,10 +39,10 @@ extension TokenAccount {
     ///
     /// An older one that has them does not say what Apple has now. An earlier version of `purchases`,
     /// which names no time, takes the answer for that to the report before.
-    func holder(of intent: ReportIntent) -> AcceptedReport? {
+    func holder(of intent: ReportIntent, _ policy: ReportPolicy) -> AcceptedReport? {
         guard intent.askedAt != nil,
             let newest = accepted.last(where: { $0.status == .lineItem }),
-            newest.says(intent.status, intent.lineItems)
+            newest.says(intent.status, intent.lineItems, policy)
         else {
             return nil
         }

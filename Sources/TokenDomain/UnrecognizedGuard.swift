@@ -47,6 +47,8 @@ package struct UnrecognizedGuard: Equatable, Sendable {
         var step: Step
         /// The end offsets of this step's topic; nil until they are known.
         var ends: [Int64]?
+        /// The reader was not there yet when last asked: the topic may be another one by now.
+        var isBehind = false
         /// In the last step: by partition, whether it is proven.
         var proven: [Bool] = []
     }
@@ -77,19 +79,31 @@ package struct UnrecognizedGuard: Equatable, Sendable {
         guard let round else {
             return nil
         }
-        guard round.ends != nil else {
+        guard round.ends != nil, !round.isBehind else {
             return .endOffsets(of: round.step.topic)
         }
         return .committedOffsets(of: round.step.reader, on: round.step.topic)
     }
 
     /// The end offsets of the step's topic, read uncommitted, asked for after the step began.
+    ///
+    /// The first answer counts: ends that grow would never be reached. Where a later one is below
+    /// it, the topic was made anew, and nobody will commit what the old one had: the ends are asked
+    /// for anew.
     package mutating func learn(endOffsets: [Int64]) {
-        guard round != nil, round?.ends == nil else {
+        guard round != nil else {
             return
         }
-        round?.ends = endOffsets
-        round?.proven = [Bool](repeating: false, count: endOffsets.count)
+        round?.isBehind = false
+        guard let known = round?.ends else {
+            round?.ends = endOffsets
+            round?.proven = [Bool](repeating: false, count: endOffsets.count)
+            return
+        }
+        if zip(endOffsets, known).contains(where: { $0 < $1 }) {
+            round?.ends = nil
+            round?.proven = []
+        }
     }
 
     /// What the step's reader has committed; nil where nothing is.
@@ -105,6 +119,7 @@ package struct UnrecognizedGuard: Equatable, Sendable {
             self.round?.proven = []
             return
         }
+        round.isBehind = true
         for (partition, committed) in committedOffsets.enumerated() {
             // A missing commit is no proof.
             if let committed, committed >= ends[partition] {
@@ -115,6 +130,7 @@ package struct UnrecognizedGuard: Equatable, Sendable {
             let next = Step(rawValue: round.step.rawValue + 1)
         {
             round.step = next
+            round.isBehind = false
             round.ends = nil
             round.proven = []
         }

@@ -21,7 +21,7 @@ extension AcceptedReport: WireMessage {
 }
 
 /// A number as a text, because not every reader of JSON has integers of 64 bits.
-private struct HexadecimalNumber: WireValue, Equatable {
+struct HexadecimalNumber: WireValue, Equatable {
     var value: UInt64
 
     static func read(

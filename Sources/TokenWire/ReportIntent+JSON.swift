@@ -33,6 +33,9 @@ extension ReportIntent: WireMessage {
         var kept = refusal.map { KeptError(error: $0) }
         coder.member("refusal", &kept, default: [])
         refusal = kept.map(\.error)
+        var frozen = frozenHash.map { HexadecimalNumber(value: $0) }
+        coder.member("frozenHash", &frozen)
+        frozenHash = frozen?.value
         coder.member("history", &history)
         coder.member("isRepeat", &isRepeat, default: false)
         coder.member("purchaseKey", &purchaseKey, atMost: .tokenField)

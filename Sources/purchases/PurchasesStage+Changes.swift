@@ -227,28 +227,37 @@ extension PurchasesStage {
             return true
         }
         let group = BookDue.start(.child, of: place.key.bytes)
-        let found = try entries(
-            place.partition,
-            prefix: group,
-            countMax: limits.childCountMax,
-            state
-        )
         var isFree = true
-        for (entry, _) in found.entries {
-            guard let childPlace = BookDue.key(of: entry, after: group).map(place.at),
-                let child = try book.item(childPlace)
-            else {
-                continue
+        var start: [UInt8]? = group
+        // What is retracted stays among these as long as later changes of it wait for this one: there
+        // may be any number before one that is live.
+        while isFree, let from = start {
+            let found = try entries(
+                place.partition,
+                prefix: group,
+                from: from,
+                countMax: limits.childCountMax,
+                state
+            )
+            start = found.next
+            let children = found.entries.compactMap { entry, _ in
+                BookDue.key(of: entry, after: group).map(place.at)
             }
-            if child.isQueuedOrSent {
-                isFree = false
-            }
-            if let live = child.live, !live.isRetracted {
-                isFree = false
-                try retract(child, childPlace, after: event, &book, now: now)
-            } else if try isChanging(child, childPlace, before: event, &book) {
-                // A restatement that came before makes it live again.
-                isFree = false
+            try book.load(children)
+            for childPlace in children {
+                guard let child = try book.item(childPlace) else {
+                    continue
+                }
+                if child.isQueuedOrSent {
+                    isFree = false
+                }
+                if let live = child.live, !live.isRetracted {
+                    isFree = false
+                    try retract(child, childPlace, after: event, &book, now: now)
+                } else if try isChanging(child, childPlace, before: event, &book) {
+                    // A restatement that came before makes it live again.
+                    isFree = false
+                }
             }
         }
         // One that joined a queue since then has no entry in the store yet.

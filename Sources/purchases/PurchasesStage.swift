@@ -27,7 +27,8 @@ final class PurchasesStage: TickingStage {
         var itemCountMax = 100
         /// Bytes of one report, likewise; the envelope is counted in.
         var reportByteCountMax = 256 << 10
-        /// Items that are retracted with the one that they refer to, in one tick.
+        /// Items that are retracted with the one that they refer to, in one tick: so many are read at
+        /// a time.
         var childCountMax = 200
         /// Records of one partition forgotten in one tick.
         var forgottenCountMax = 256

@@ -126,20 +126,34 @@ enum DueKey {
 
     private static let sandboxBit: UInt8 = 1
     private static let retryBit: UInt8 = 2
+    private static let overdueBit: UInt8 = 4
 
-    /// The value of an entry: whether it waits to be tried again, and the lane of a token that is
-    /// held; nothing where neither is so.
+    /// The value of an entry: whether it waits to be tried again or is an overdue duplicate, and
+    /// the lane of a token that is held; nothing where none is so.
     static func note(of debtor: Debtor) -> [UInt8] {
-        let retry = debtor.retry == nil ? 0 : retryBit
-        guard case .token(let account) = debtor, account.isHeld, let lane = account.lane else {
-            return retry == 0 ? [] : [retry]
+        var bits = debtor.retry == nil ? 0 : retryBit
+        guard case .token(let account) = debtor else {
+            return bits == 0 ? [] : [bits]
         }
-        let sandbox = lane.environment == .sandbox ? sandboxBit : 0
-        return [sandbox | retry] + BigEndian.bytes(lane.appAppleID)
+        if account.isDuplicateOverdue {
+            bits |= overdueBit
+        }
+        guard account.isHeld, let lane = account.lane else {
+            return bits == 0 ? [] : [bits]
+        }
+        if lane.environment == .sandbox {
+            bits |= sandboxBit
+        }
+        return [bits] + BigEndian.bytes(lane.appAppleID)
     }
 
     static func isRetry(note: [UInt8]) -> Bool {
         note.first.map { $0 & retryBit != 0 } ?? false
+    }
+
+    /// Whether its time moves with a clock that is set back.
+    static func isMovable(note: [UInt8]) -> Bool {
+        note.first.map { $0 & (retryBit | overdueBit) != 0 } ?? false
     }
 
     static func heldLane(note: [UInt8]) -> Lane? {

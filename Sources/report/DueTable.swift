@@ -49,8 +49,8 @@ struct DueTable {
         return (places, first, next)
     }
 
-    /// Accounts whose retry has to be moved by what the clock was set back, and what is left to be
-    /// looked through after this slice.
+    /// Accounts whose retry or put-off duplicate has to be moved by what the clock was set back,
+    /// and what is left to be looked through after this slice.
     func retries(
         in partition: Int32,
         _ sweep: RetrySweep,
@@ -77,7 +77,7 @@ struct DueTable {
             }
             entryCount += 1
             let isMoved = sweep.setBack.count > 0 || time > now + ReportPolicy.retryWaitMax
-            if isMoved, DueKey.isRetry(note: note) {
+            if isMoved, DueKey.isMovable(note: note) {
                 places.append(AccountPlace(key: key, partition: partition))
             }
             return true

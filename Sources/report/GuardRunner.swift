@@ -63,6 +63,12 @@ final class GuardRunner {
                         return
                     }
                     proof.learn(endOffsets: ends)
+                    guard proof.question != question else {
+                        // The topic was made anew; what its reader had committed on the old one may
+                        // still be there for a moment.
+                        nextInquiry = nextInquiry + limits.behindInterval
+                        return
+                    }
                 case .committedOffsets(let worker, let topic):
                     guard let offsets = try inquiry.committedOffsets(of: worker, on: topic) else {
                         return

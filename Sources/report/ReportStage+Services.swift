@@ -101,7 +101,8 @@ extension ReportPolicy {
             deadlineDays: Int64(configuration.reportDeadlineDays),
             repeatsMonthly: configuration.reportMonthlyRepeat,
             reportsUnknownReminders: configuration.reportUnknownReminders == .report,
-            requestIdentifier: Self.identifier
+            requestIdentifier: Self.identifier,
+            contentHash: Self.lineItemsHash
         )
     }
 }

@@ -1,7 +1,9 @@
-import Kafka
 import LocalKafka
 import RecordLogContract
+import Synchronization
 import Testing
+
+@testable import Kafka
 
 /// A coordinator that takes a request and does not answer: librdkafka 2.0.2 waits beyond any timeout
 /// that it is given.
@@ -42,6 +44,37 @@ import Testing
             }
             expectUnusable(fault, "hangs for more than 1500 ms")
             #expect(ContinuousClock.now - start > .milliseconds(1_400))
+        }
+    }
+
+    /// Storing ends by itself after 30 s, unless the clock is set back meanwhile.
+    ///
+    /// No test waits so long: the time at which it began is moved.
+    @Test func `makes the log unusable where storing records does not end`() async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 1, "target": 1])
+            defer { mock.close() }
+            let world = Self.world(mock)
+            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
+            defer { member.close() }
+            let log = try #require(member.log as? KafkaLog)
+            try mock.removeLeader(of: TopicPartition(topic: "target", partition: 0))
+            var outputs = OutputBatch()
+            outputs.append(OutsideRecord(partition: 0, key: nil, value: [1]), topic: 0)
+            let place = TopicPartition(topic: "source", partition: 0)
+            try log.submit(outputs, positions: [place: 0])
+            let committer = log.handle.committer
+            try until(world, "nothing is stored") {
+                _ = try log.takeOutcome(waitMilliseconds: 10)
+                return committer.state.withLock { $0.phase == .storing } ? true : nil
+            }
+            committer.state.withLock { $0.phaseSince = ContinuousClock.now - .seconds(44) }
+            #expect(try log.takeOutcome(waitMilliseconds: 0) == nil)
+            committer.state.withLock { $0.phaseSince = ContinuousClock.now - .seconds(46) }
+            let fault = #expect(throws: LogFault.self) {
+                _ = try log.takeOutcome(waitMilliseconds: 0)
+            }
+            expectUnusable(fault, "storing records hangs for more than 45000 ms")
         }
     }
 

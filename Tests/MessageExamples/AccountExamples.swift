@@ -128,6 +128,7 @@ extension MessageExamples {
             lineItemByteCountMax: 262_144,
             textByteCountMax: 36
         )
+        intent.frozenHash = .max
         account.parked = [intent]
         account.debt = .init(dueAt: time, reason: .month, origin: origin)
         account.waitingNotice = .init(

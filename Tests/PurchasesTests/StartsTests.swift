@@ -535,4 +535,28 @@ import TokenDomain
             ]
         )
     }
+
+    /// Those before it by name are retracted first, and then wait with a restatement for the start.
+    @Test func `is retracted after all that refers to it, whatever waits for it`() throws {
+        let bench = PurchasesBench()
+        bench.limits.childCountMax = 2
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(91)
+        bench.token("t", customer: anna)
+        bench.sale(bench.period("start", .start, day: 0))
+        for month in 1...3 as ClosedRange<Int64> {
+            bench.sale(bench.period("r\(month)", .renewal, day: 30 * month))
+        }
+        try bench.settle()
+        bench.sale(bench.change("start", anna, .retract))
+        for name in ["r1", "r2"] {
+            bench.sale(bench.change(name, anna, .restate) { $0.productIdentifier = "other" })
+        }
+        try bench.settle()
+        #expect(bench.refusals.isEmpty)
+        #expect(
+            ["start", "r1", "r2", "r3"].allSatisfy { bench.apple.held($0)?.isRetracted == true }
+        )
+    }
 }

@@ -92,6 +92,26 @@ import TokenDomain
         #expect(bench.appleStore.accepted.count == 1)
     }
 
+    /// It fell due while the clock was ahead, and nobody could have heard its primary by then.
+    @Test func `back does not leave a duplicate put off beyond its deadline`() throws {
+        let bench = ReportBench()
+        bench.policy.hold = .minutes(30)
+        bench.launch()
+        bench.distinct(bench.id(1))
+        bench.distinct(
+            bench.id(2),
+            .duplicate(of: bench.id(1)),
+            expiration: ReportBench.start + .days(30)
+        )
+        try bench.settle()
+        bench.clock.now = bench.clock.now + .days(100)
+        try bench.pass(.seconds(10))
+        #expect(bench.appleStore.statuses[bench.id(2).text] == nil)
+        bench.clock.now = bench.clock.now + .days(-100)
+        try bench.pass(.hours(2))
+        #expect(bench.appleStore.statuses[bench.id(2).text] == ["DUPLICATE_TOKEN"])
+    }
+
     /// Wherever the transaction is that has the retry.
     @Test(arguments: 1..<9)
     func `back moves a retry that is decided just then`(stepCount: Int) throws {

@@ -1,4 +1,5 @@
 import Simulation
+import StageRuntime
 import Testing
 import TokenDomain
 
@@ -171,6 +172,20 @@ import TokenDomain
         try promote(bench, receivedAt: receivedAt)
         try bench.pass(.hours(2))
         #expect(bench.appleStore.statuses[bench.id(2).text] == ["NO_LINE_ITEM"])
+    }
+
+    /// Partitions are restored one by one: those to come may have its primary.
+    @Test func `waits until the state of all partitions is here`() throws {
+        let bench = ReportBench(partitionCount: 3)
+        let instance = bench.launch()
+        var isWhole: [Bool] = []
+        for _ in 0..<50 where isWhole.last != true {
+            _ = try instance.loop.step(waitMilliseconds: 0)
+            if instance.stage.state != nil {
+                isWhole.append(instance.stage.sender.isWhole)
+            }
+        }
+        #expect(isWhole.first == false && isWhole.last == true)
     }
 
     /// It fails for good, and other reports are few.

@@ -178,6 +178,23 @@ final class DebtStore {
         #expect(sender.collect(now: now).isEmpty)
     }
 
+    /// The partitions to come may have primaries that were not sent.
+    @Test func `has heard no primary before all state is here, unless time is short`() {
+        func hasHeard(isLate: Bool) -> Bool {
+            sender.hasHeardPrimary(
+                of: DebtStore.lane,
+                ofDuplicateDueAt: now,
+                isLate: isLate,
+                now: now
+            )
+        }
+        for isWhole in [false, true] {
+            sender.isWhole = isWhole
+            #expect(hasHeard(isLate: false) == isWhole)
+            #expect(hasHeard(isLate: true))
+        }
+    }
+
     @Test func `sends nothing before it knows its share of the rate`() throws {
         _ = try store.put("1")
         sender.share([0], of: nil)

@@ -70,7 +70,10 @@ final class ReportBench {
     var knowsPartitions = false
     var limits = WorkerLoop.Limits()
     var reportLimits = ReportLimits()
-    var policy = ReportPolicy(requestIdentifier: ReportPolicy.identifier)
+    var policy = ReportPolicy(
+        requestIdentifier: ReportPolicy.identifier,
+        contentHash: ReportPolicy.lineItemsHash
+    )
     /// Whether `report` follows the orders for lanes, and why it cannot at first.
     var followsOrders = false
     var ordersFault: LogFault?

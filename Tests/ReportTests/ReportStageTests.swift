@@ -294,6 +294,29 @@ import TokenWire
         )
     }
 
+    @Test func `knows an accepted report by what its line items say`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        for lineItems in [
+            #"[{"lineItemId":"a","quantity":1},{"lineItemId":"b"}]"#,
+            #"[ {"lineItemId":"b","restatement":false},{"quantity":1.0,"lineItemId":"a"} ]"#,
+            #"[{"lineItemId":"a","quantity":2},{"lineItemId":"b"}]"#,
+        ] {
+            bench.request(
+                bench.id(1),
+                .lineItem,
+                identifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
+                lineItems: lineItems
+            )
+            try bench.pass(.minutes(1))
+        }
+        #expect(try bench.outcomes().map(\.outcome) == [.accepted])
+        #expect(
+            bench.deadLetters().map { $0.headers["tollway.dlq.code"] }
+                == ["report.identifier_conflict"]
+        )
+    }
+
     @Test func `takes a report by hand, and one after the other for a token`() throws {
         let bench = ReportBench()
         bench.latency = .seconds(1)

@@ -29,6 +29,7 @@ import TokenDomain
         #expect(!policy.repeatsMonthly && !policy.reportsUnknownReminders)
         let id = TokenID("t")
         #expect(policy.requestIdentifier(id, 2) == ReportPolicy.identifier(id, 2))
+        #expect(policy.contentHash("[1]") == policy.contentHash("[ 1.0 ]"))
     }
 
     @Test func `repeat each month and report unknown reminders where nothing is set`() throws {

@@ -1,4 +1,4 @@
-internal import Kafka
+package import Kafka
 package import TokenDomain
 
 /// A Kafka in memory, one thread, no clock: topics with transactions and isolation, groups with
@@ -60,6 +60,8 @@ package final class MemoryCluster {
     package var faults = Faults()
     /// While down, every call of every log throws `.unavailable`.
     package var isDown = false
+    /// Of these nobody tells the first record, and nothing is read.
+    package var leaderless: Set<TopicPartition> = []
     package var generator: SeededGenerator
 
     private(set) var topics: [String: [[Entry]]] = [:]

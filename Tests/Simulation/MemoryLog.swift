@@ -17,6 +17,8 @@ package final class MemoryLog: RecordLog {
     private var assigned: [TopicPartition] = []
     /// Partition numbers of which nothing is delivered.
     private var held: Set<Int32> = []
+    /// Nobody told where these begin when they were assigned.
+    private var startless: Set<TopicPartition> = []
     private var fetched: [TopicPartition: Int] = [:]
     private var announcedEnds: [TopicPartition: Int] = [:]
     private var pendingEvent: GroupEvent?
@@ -141,7 +143,7 @@ package final class MemoryLog: RecordLog {
             let entries = cluster.entries(of: partition)
             let end = cluster.lastStableOffset(partition)
             var offset = fetched[partition] ?? 0
-            guard !held.contains(partition.partition),
+            guard !held.contains(partition.partition), !cluster.leaderless.contains(partition),
                 let topic = sources.firstIndex(of: partition.topic)
             else {
                 continue
@@ -181,6 +183,7 @@ package final class MemoryLog: RecordLog {
         cluster.settleTransactions { [member, group] in $0.group == group && $0.member != member }
         assigned = partitions
         held = isHeld ? Set(partitions.map(\.partition)) : []
+        startless = cluster.leaderless
         rewind()
         return positions()
     }
@@ -329,7 +332,9 @@ package final class MemoryLog: RecordLog {
     private func positions() -> [TopicPartition: Int64] {
         var positions: [TopicPartition: Int64] = [:]
         for partition in assigned {
-            positions[partition] = Int64(fetched[partition] ?? 0)
+            let isUnknown =
+                startless.contains(partition) && cluster.groups[group]?.committed[partition] == nil
+            positions[partition] = isUnknown ? -1 : Int64(fetched[partition] ?? 0)
         }
         return positions
     }

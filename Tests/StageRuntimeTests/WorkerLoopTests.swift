@@ -126,6 +126,33 @@ private final class EagerStage: TickingStage {
         #expect(committed == ends)
     }
 
+    /// A 0 that was committed unread, and records removed from there: no later start could begin.
+    @Test(arguments: [0, 30])
+    func `commits nothing of a partition whose start is unknown before it was read`(
+        recordCount: UInt8
+    ) throws {
+        var run = LoopRun(seed: 1)
+        run.cluster.leaderless = [TopicPartition(topic: "in", partition: 1)]
+        for key in 10..<10 + recordCount {
+            run.cluster.append(topic: "in", key: [key], value: [2], timestampMilliseconds: 0)
+        }
+        try run.calm()
+        let reader = run.makeLog(name: "other", group: "other")
+        let ends = try #require(try reader.endOffsets(ofTopic: "in"))
+        #expect(ends.contains(0) == (recordCount == 0))
+        let known: [Int64?] = [ends[0], nil, ends[2]]
+        #expect(try reader.committedOffsets(ofGroup: "group", topic: "in") == known)
+        run.cluster.leaderless = []
+        run.cluster.faults.abortOneIn = 2
+        for _ in 0..<20 {
+            try run.step(0)
+        }
+        try run.calm()
+        let all: [Int64?] = ends
+        #expect(try reader.committedOffsets(ofGroup: "group", topic: "in") == all)
+        #expect(run.forwardedCount == Int(recordCount))
+    }
+
     @Test func `tells how many partitions wait for their state, down to none`() throws {
         var run = LoopRun(seed: 1)
         let loop = try run.startRestoring()
@@ -375,7 +402,7 @@ private struct LoopRun {
         }
     }
 
-    private func step(_ number: Int) throws {
+    func step(_ number: Int) throws {
         do {
             _ = try instances[number]?.loop.step(waitMilliseconds: 0)
         } catch LogFault.unavailable {

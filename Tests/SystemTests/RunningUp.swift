@@ -36,7 +36,8 @@ final class RunningUp {
         return try FileHandle(forWritingTo: file)
     }
 
-    private func text(_ name: String) throws -> String {
+    /// What it wrote so far, by `out` or `err`.
+    func text(_ name: String) throws -> String {
         let data = try Data(contentsOf: folder.appendingPathComponent(name))
         return String(decoding: data, as: UTF8.self)
     }
@@ -105,6 +106,10 @@ final class RunningUp {
 
     /// The text of one more token, from Apple's side on that admin port.
     func token(simulator admin: String) throws -> String {
+        try #require(try mint(simulator: admin)["token"] as? String)
+    }
+
+    private func mint(simulator admin: String) throws -> [String: Any] {
         let app = DemoStream.apps[0]
         let order =
             #"{"mint":{"event":"purchase","appAppleId":\#(app.appAppleID),"#
@@ -112,7 +117,7 @@ final class RunningUp {
         let answer = try shell("curl -s -d '\(order)' http://127.0.0.1:\(admin)/tokens")
         let page = try JSONSerialization.jsonObject(with: Data(answer.utf8)) as? [String: Any]
         let tokens = try #require(page?["tokens"] as? [[String: Any]], "\(answer)")
-        return try #require(tokens.first?["token"] as? String)
+        return try #require(tokens.first)
     }
 
     func send(_ token: String, to door: String) throws {
@@ -123,6 +128,18 @@ final class RunningUp {
     func kill(_ name: String) throws {
         let child = try #require(children().first { $0.name == name })
         #expect(Glibc.kill(child.identifier, SIGKILL) == 0)
+    }
+
+    /// Waits until the door takes a notice that Apple's side on that admin port signs now.
+    func awaitNotice(simulator admin: String, door: String) throws {
+        let id = try #require(try mint(simulator: admin)["externalPurchaseId"] as? String)
+        let url = door.replacingOccurrences(of: "/v1/tokens", with: "/v1/notifications")
+        let notice = #"{"subtype":"UNREPORTED","externalPurchaseId":"\#(id)","url":"\#(url)"}"#
+        try self.await("a notice at the door") {
+            try shell("curl -s -d '\(notice)' http://127.0.0.1:\(admin)/notifications")
+            return try shell("curl -s 'http://127.0.0.1:\(admin)/notifications?limit=100'")
+                .contains("\"SUCCESS\"")
+        }
     }
 
     @discardableResult
@@ -143,6 +160,17 @@ final class RunningUp {
     func interrupt() -> Int32 {
         process.interrupt()
         process.waitUntilExit()
+        return process.terminationStatus
+    }
+
+    /// Waits until it ends by itself.
+    func awaitEnd() throws -> Int32 {
+        let deadline = Date().addingTimeInterval(Self.secondsMax)
+        while process.isRunning {
+            let talk = try text("err")
+            try #require(Date() < deadline, "it does not end: \(talk)")
+            _ = poll(nil, 0, Self.lookMilliseconds)
+        }
         return process.terminationStatus
     }
 

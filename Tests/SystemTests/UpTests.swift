@@ -83,11 +83,53 @@ extension `Pipelines on the usual ports` {
                 try up.shell(trace).contains("Apple accepted LINE_ITEM")
             }
 
+            // Apple's side signs with another root after each start, and the door has to know it.
+            let admin = try #require(
+                addresses["Apple's side"]?.split(separator: ":").last.map(String.init)
+            )
+            #expect(Glibc.kill(try up.child(running: "sim"), SIGKILL) == 0)
+            try up.awaitTalk("sim runs again")
+            try up.awaitNotice(simulator: admin, door: try #require(addresses["door"]))
+
             let children = up.children().filter { $0.name.hasPrefix("tollway") }.map(\.identifier)
             // Two of decode, Apple's side, the broker, the console, and what it looks with.
             #expect(children.count >= Worker.allCases.count + 4)
             #expect(up.interrupt() == ExitCode.interrupted.rawValue)
             #expect(children.allSatisfy { !FileManager.default.fileExists(atPath: "/proc/\($0)") })
+        }
+
+        @Test(
+            .enabled(
+                if: LocalCluster.homeFromEnvironment != nil,
+                "skipped: KAFKA_HOME names no Kafka, or there is no Java"
+            ),
+            .timeLimit(.minutes(15))
+        )
+        func `leaves a given Kafka to the one that runs there`() throws {
+            let folder = FileManager.default.temporaryDirectory
+                .appendingPathComponent("tollway-up-kafka-\(UUID().uuidString)").path
+            let kafka = try LocalCluster(
+                home: LocalCluster.homeFromEnvironment ?? "",
+                folder: folder
+            )
+            defer { kafka.wipe() }
+            try kafka.start()
+            let settings = ["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrapServers]
+            let first = try RunningUp([], settings: settings)
+            defer { first.end() }
+            _ = try first.page()
+
+            let second = try RunningUp([], settings: settings)
+            defer { second.end() }
+            #expect(try second.awaitEnd() == ExitCode.tryAgain.rawValue)
+            #expect(try second.text("out").contains("up.running"))
+            #expect(try !first.text("err").contains("is started again"))
+
+            // Its names stay in the groups for a while, and nobody has them.
+            #expect(first.interrupt() == ExitCode.interrupted.rawValue)
+            let third = try RunningUp([], settings: settings)
+            defer { third.end() }
+            _ = try third.page()
         }
     }
 }

@@ -488,6 +488,72 @@ import Testing
         expect(taken(.lineItem, "[1]", 5), .alreadyReported)
     }
 
+    /// A policy to which blanks say nothing.
+    private static let reading = ReportPolicy(
+        requestIdentifier: Fixtures.policy.requestIdentifier,
+        contentHash: { text in FNV1a.hash(of: text.utf8.filter { $0 != UInt8(ascii: " ") }) }
+    )
+
+    /// An earlier version has the hash of the bytes.
+    @Test(arguments: [
+        (true, "[ 1]", true), (true, "[ 2]", false), (false, "[ 1]", true), (false, "[1 ]", true),
+        (false, "[ 2]", false),
+    ])
+    func `is known by what it says, and by its bytes where an earlier version had it`(
+        isOld: Bool,
+        lineItems: String,
+        isSame: Bool
+    ) {
+        var account = Fixtures.account()
+        let identifier = "\(Fixtures.id.text)#1"
+        func asked(_ lineItems: String, _ offset: Int64) -> Absorption {
+            let request = Fixtures.request(.lineItem, identifier: identifier, lineItems: lineItems)
+            return account.resume(request, offset: offset, policy: Self.reading, now: Self.due)
+        }
+        expect(asked("[ 1]", 1), .owed)
+        let repeated = asked(lineItems, 2)
+        #expect(isSame ? repeated == .underWay : repeated.fault?.code == "report.status_changed")
+        _ = account.absorb(
+            Fixtures.answer(.accepted, to: account, at: Self.due),
+            policy: isOld ? Fixtures.policy : Self.reading
+        )
+        let absorption = asked(lineItems, 4)
+        #expect(isSame ? absorption == .alreadyReported : absorption.fault != nil)
+    }
+
+    /// Apple may have the first body after all.
+    @Test(arguments: [
+        (Rejection.unverifiable, "[2]", false), (.unverifiable, "[1 ]", true),
+        (.refused, "[2]", true),
+    ])
+    func `goes with other line items under its identifier only where Apple refused it`(
+        why: Rejection,
+        lineItems: String,
+        isTaken: Bool
+    ) {
+        var account = Fixtures.account()
+        let first = Fixtures.request(.lineItem, lineItems: "[1]")
+        expect(account.take(first, offset: 1, now: Self.due), .owed)
+        _ = account.absorb(
+            Fixtures.answer(.rejected(why), to: account, at: Self.due, httpStatus: 400),
+            policy: Self.reading
+        )
+        let before = account
+        let replay = Fixtures.request(
+            .lineItem,
+            identifier: "\(Fixtures.id.text)#1",
+            lineItems: lineItems
+        )
+        let absorption = account.resume(replay, offset: 2, policy: Self.reading, now: Self.due)
+        guard isTaken else {
+            #expect(absorption.fault?.code == "report.status_changed")
+            #expect(account == before)
+            return
+        }
+        #expect(absorption == .owed)
+        #expect(account.current?.lineItems == lineItems && account.current?.frozenHash == nil)
+    }
+
     @Test func `knows the newest accepted reports, and takes the word of who names an older one`() {
         var account = Fixtures.account()
         let count = Int64(TokenAccount.acceptedCountMax) + 1

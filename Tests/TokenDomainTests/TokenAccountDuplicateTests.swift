@@ -133,6 +133,19 @@ private typealias Fixtures = ReportFixtures
         #expect(account.current?.status == .duplicateToken)
     }
 
+    @Test func `is put off for no longer by a clock that was ahead`() {
+        let setBack = Milliseconds.days(500)
+        var account = Fixtures.account()
+        _ = account.take(Self.duplicate(), now: Self.received)
+        account.moveRetry(by: setBack, now: Self.received)
+        #expect(account.debt?.dueAt == Self.due && !account.isDuplicateOverdue)
+        let ahead = Self.due + setBack
+        _ = account.advance(now: ahead, mayTellDuplicate: false, policy: Fixtures.policy)
+        #expect(account.debt?.dueAt == ahead + .hours(1) && account.isDuplicateOverdue)
+        account.moveRetry(by: setBack, now: Self.due)
+        #expect(account.debt?.dueAt == Self.due + .hours(1) && !account.isDuplicateOverdue)
+    }
+
     @Test func `is due now, once it is the first of its period`() {
         let time = Self.received + .hours(1)
         var account = Self.account("UNREPORTED", at: time, isTokenFirst: true)

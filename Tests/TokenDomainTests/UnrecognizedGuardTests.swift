@@ -65,9 +65,27 @@ import TokenDomain
         var proof = UnrecognizedGuard()
         proof.begin(now: Self.now)
         proof.learn(endOffsets: [5])
-        proof.learn(endOffsets: [1])
         proof.learn(committedOffsets: [1])
+        #expect(proof.question == .endOffsets(of: .tokensReceived))
+        proof.learn(endOffsets: [9])
+        #expect(proof.question == .committedOffsets(of: .decode, on: .tokensReceived))
+        proof.learn(committedOffsets: [5])
+        #expect(proof.step == .decoded)
+    }
+
+    /// It was deleted while the round ran: nobody will ever commit what the old one had.
+    @Test func `takes the ends of a topic that was made anew, once they are asked for again`() {
+        var proof = UnrecognizedGuard()
+        proof.begin(now: Self.now)
+        proof.learn(endOffsets: [5, 3])
+        proof.learn(committedOffsets: [4, 3])
+        proof.learn(endOffsets: [2, 3])
+        #expect(proof.question == .endOffsets(of: .tokensReceived))
+        proof.learn(committedOffsets: [2, 3])
         #expect(proof.step == .received)
+        proof.learn(endOffsets: [2, 3])
+        proof.learn(committedOffsets: [2, 3])
+        #expect(proof.step == .decoded)
     }
 
     @Test func `does not begin again while a round runs`() {

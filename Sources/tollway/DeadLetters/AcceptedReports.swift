@@ -1,3 +1,4 @@
+internal import AppStoreAPI
 internal import TokenDomain
 internal import TokenWire
 
@@ -8,7 +9,7 @@ struct AcceptedReports {
     /// A report as far as it distinguishes two under one identifier.
     struct Content: Equatable {
         var status: ReportStatus
-        /// Of the line items, as ``AcceptedReport`` has it.
+        /// Of what the line items say; 0 without any.
         var hash: UInt64
     }
 
@@ -60,7 +61,7 @@ struct AcceptedReports {
         if identifiers.keys.contains(identifier) {
             identifiers[identifier] = Content(
                 status: outcome.status,
-                hash: AcceptedReport.contentHash(of: outcome.details.lineItems)
+                hash: outcome.details.lineItems.map(ReportPolicy.lineItemsHash) ?? 0
             )
         }
     }

@@ -125,7 +125,8 @@ enum DeadLetterAdvice {
         Row(
             codes: ["report.status_order", "report.status_changed"],
             means: "Apple has accepted a status that the one asked for may not follow, or the "
-                + "identifier was asked for with another status before",
+                + "identifier was asked for with another status before, or with other line items "
+                + "where Apple calls it taken",
             todo: "tollway report request shows what may follow"
         ),
         Row(

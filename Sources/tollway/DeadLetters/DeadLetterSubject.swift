@@ -1,3 +1,4 @@
+internal import AppStoreAPI
 internal import Kafka
 internal import TokenDomain
 internal import TokenWire
@@ -15,8 +16,8 @@ struct DeadLetterSubject {
     var requestIdentifier: String?
     /// The `requestIdentifier` before a patch, where that changes it.
     var failedIdentifier: String?
-    /// Of the line items of a `reports.requested.v1` record, as ``AcceptedReport`` has it.
-    var contentHash = AcceptedReport.contentHash(of: nil)
+    /// Of what the line items of a `reports.requested.v1` record say; 0 without any.
+    var contentHash: UInt64 = 0
     /// Of a report that Apple refused: until when it wants it.
     var reportDeadline: Int64?
     /// Of an `account-tokens.requested.v1` record.
@@ -196,8 +197,8 @@ final class SubjectReader {
             case ("requestIdentifier", .string):
                 subject.requestIdentifier = try scanner.string()
             case ("lineItems", .array):
-                subject.contentHash = AcceptedReport.contentHash(
-                    of: String(decoding: try scanner.raw(), as: UTF8.self)
+                subject.contentHash = ReportPolicy.lineItemsHash(
+                    String(decoding: try scanner.raw(), as: UTF8.self)
                 )
             case ("appAccountToken", .string): subject.appAccountToken = try scanner.string()
             case ("originalTransactionId", .string):

@@ -68,7 +68,8 @@ struct ReportByHand {
             now: now,
             policy: ReportPolicy(
                 deadlineDays: Int64(deadlineDays),
-                requestIdentifier: ReportPolicy.identifier
+                requestIdentifier: ReportPolicy.identifier,
+                contentHash: ReportPolicy.lineItemsHash
             )
         )
         return (account, absorption)

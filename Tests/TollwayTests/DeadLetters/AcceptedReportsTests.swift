@@ -75,6 +75,12 @@ import TokenWire
         #expect(try skipReason(question, [rejected]) == nil)
     }
 
+    @Test func `hold back the same report in another spelling`() throws {
+        let items = ["a", "b"].map { LedgerMaker.item($0) }
+        let same = try question(.lineItem, [" " + items[1], items[0]], under: 1)
+        #expect(try skipReason(same, [LedgerMaker.outcome(1, items: items)]) == .alreadyAccepted)
+    }
+
     @Test func `hold back the same report whose identifier a patch takes away`() throws {
         let accepted = LedgerMaker.outcome(1, items: [LedgerMaker.item("a")])
         let same = try question(.lineItem, [LedgerMaker.item("a")], under: nil, patchedFrom: 1)
