@@ -137,7 +137,7 @@ final class RunningUp {
         let notice = #"{"subtype":"UNREPORTED","externalPurchaseId":"\#(id)","url":"\#(url)"}"#
         try self.await("a notice at the door") {
             try shell("curl -s -d '\(notice)' http://127.0.0.1:\(admin)/notifications")
-            return try shell("curl -s 'http://127.0.0.1:\(admin)/notifications?limit=100'")
+            return try shell("curl -s 'http://127.0.0.1:\(admin)/notifications?limit=10000'")
                 .contains("\"SUCCESS\"")
         }
     }

@@ -28,4 +28,15 @@ import Testing
             #expect(hasPrimary, "\(duplicate)")
         }
     }
+
+    /// Samples and the tokens of buyers are that many by themselves; notices need others.
+    @Test func `have some that notices can be of, however few are wanted`() {
+        let stream = DemoStream(
+            tokenCount: 10,
+            seed: 7,
+            now: 1_760_000_000_000,
+            sales: DemoSales(roundCount: 1, seed: 7, now: 1_760_000_000_000)
+        )
+        #expect(stream.truth.inputs[.unreportedKnown] ?? 0 > 0)
+    }
 }

@@ -127,7 +127,8 @@ enum DeadLetterAdvice {
             means: "Apple has accepted a status that the one asked for may not follow, or the "
                 + "identifier was asked for with another status before, or with other line items "
                 + "where Apple calls it taken",
-            todo: "tollway report request shows what may follow"
+            todo: "tollway report request shows what may follow; after report.unverifiable ask "
+                + "Apple before other line items go under another identifier"
         ),
         Row(
             codes: [

@@ -52,7 +52,8 @@ struct DemoStream {
         }
         let noticeCount = max(tokenCount / Self.tokensPerNotice, 4)
         var noticesLeft = noticeCount
-        while tokensIn < tokenCount {
+        // Notices are of tokens delivered, and few tokens may all be samples and those of buyers.
+        while tokensIn < tokenCount || delivered.isEmpty {
             deliverOne()
             let isDue = tokensIn >= (noticeCount - noticesLeft + 1) * Self.tokensPerNotice
             if noticesAmongTokens, isDue, noticesLeft > 0, !delivered.isEmpty {
