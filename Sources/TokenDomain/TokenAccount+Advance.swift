@@ -107,13 +107,19 @@ extension TokenAccount {
         return debt.dueAt > tokenExpirationDate + ReportPolicy.deadlineAfterExpiry
     }
 
-    /// The clock was set back: a retry keeps what was left of its wait, and so does a duplicate that
-    /// was put off beyond its deadline.
+    /// The clock was set back: a retry keeps what was left of its wait.
+    ///
+    /// A duplicate that was put off beyond its deadline is due just before it: when twice its hold
+    /// ended is not known any more, and its primary is to be heard first.
     package mutating func moveRetry(by setBack: Milliseconds, now: Timestamp) {
         if let nextAttemptAt = current?.nextAttemptAt {
             current?.nextAttemptAt = nextAttemptAt.movedRetry(by: setBack, now: now)
-        } else if isDuplicateOverdue, let dueAt = debt?.dueAt {
-            debt?.dueAt = dueAt.movedRetry(by: setBack, now: now)
+        } else if isDuplicateOverdue, let dueAt = debt?.dueAt, let tokenExpirationDate {
+            let latest = tokenExpirationDate + ReportPolicy.deadlineAfterExpiry
+            debt?.dueAt = max(
+                dueAt.movedRetry(by: setBack, now: now),
+                latest + -ReportPolicy.deadlineMargin
+            )
         }
     }
 
