@@ -62,7 +62,7 @@ extension TokenAccount {
         switch known {
         case .parked(let index):
             return parked[index].mayBecome(intent.status, intent.lineItems, policy)
-                ? nil : .refused(statusChanged)
+                ? nil : .refused(fault(of: parked[index], against: intent.status))
         case .accepted(let report):
             return report.says(intent.status, intent.lineItems, policy)
                 ? .alreadyReported : .refused(heldOtherwise)

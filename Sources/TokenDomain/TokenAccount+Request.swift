@@ -168,7 +168,7 @@ extension TokenAccount {
         policy: ReportPolicy
     ) -> Absorption {
         guard parked[index].mayBecome(request.status, request.lineItems, policy) else {
-            return .refused(statusChanged)
+            return .refused(fault(of: parked[index], against: request.status))
         }
         guard !isOutdated(parked[index]) else {
             oweInstead(of: parked.remove(at: index), at: time)
@@ -364,6 +364,17 @@ extension TokenAccount {
             "status_changed",
             "another status or other line items are another report: leave out requestIdentifier"
         )
+    }
+
+    /// Why what ended may not be taken up again with such a status, or else such line items.
+    func fault(of ended: ReportIntent, against status: ReportStatus) -> Fault {
+        ended.status != status
+            ? statusChanged
+            : fault(
+                "status_changed",
+                "Apple may hold the line items that went first under this identifier: send those, or"
+                    + " ask Apple before others go under another one"
+            )
     }
 
     var heldOtherwise: Fault {

@@ -547,6 +547,8 @@ import Testing
         let absorption = account.resume(replay, offset: 2, policy: Self.reading, now: Self.due)
         guard isTaken else {
             #expect(absorption.fault?.code == "report.status_changed")
+            // Under another identifier Apple might count the sales twice.
+            #expect(absorption.fault?.message.contains("leave out") == false)
             #expect(account == before)
             return
         }
