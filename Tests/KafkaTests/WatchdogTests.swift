@@ -68,7 +68,7 @@ import Testing
                 _ = try log.takeOutcome(waitMilliseconds: 10)
                 return committer.state.withLock { $0.phase == .storing } ? true : nil
             }
-            committer.state.withLock { $0.phaseSince = ContinuousClock.now - .seconds(44) }
+            committer.state.withLock { $0.phaseSince = ContinuousClock.now - .seconds(31) }
             #expect(try log.takeOutcome(waitMilliseconds: 0) == nil)
             committer.state.withLock { $0.phaseSince = ContinuousClock.now - .seconds(46) }
             let fault = #expect(throws: LogFault.self) {
