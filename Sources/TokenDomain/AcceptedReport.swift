@@ -61,8 +61,9 @@ extension TokenAccount {
     func ending(of intent: ReportIntent, _ known: Known?, _ policy: ReportPolicy) -> Ending? {
         switch known {
         case .parked(let index):
-            return parked[index].mayBecome(intent.status, intent.lineItems, policy)
-                ? nil : .refused(fault(of: parked[index], against: intent.status))
+            return refusal(of: parked[index], intent.status, intent.lineItems, policy).map {
+                .refused($0)
+            }
         case .accepted(let report):
             return report.says(intent.status, intent.lineItems, policy)
                 ? .alreadyReported : .refused(heldOtherwise)
@@ -91,11 +92,6 @@ extension ReportIntent {
         self.status == status
             && (self.lineItems == lineItems
                 || policy.hash(of: self.lineItems) == policy.hash(of: lineItems))
-    }
-
-    /// Whether what was refused may be taken up again with such a body.
-    func mayBecome(_ status: ReportStatus, _ lineItems: String?, _ policy: ReportPolicy) -> Bool {
-        self.status == status && frozenHash.map { $0 == policy.hash(of: lineItems) } ?? true
     }
 }
 

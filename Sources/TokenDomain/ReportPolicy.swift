@@ -96,6 +96,11 @@ package struct ReportPolicy: Sendable {
         }
         return creation.map { $0 + .days(deadlineDays) }
     }
+
+    /// When the report of a token with an expiry is due at the latest: a margin before its deadline.
+    static func latestDue(expiration: Timestamp) -> Timestamp {
+        expiration + deadlineAfterExpiry + -deadlineMargin
+    }
 }
 
 extension Timestamp {

@@ -115,10 +115,9 @@ extension TokenAccount {
         if let nextAttemptAt = current?.nextAttemptAt {
             current?.nextAttemptAt = nextAttemptAt.movedRetry(by: setBack, now: now)
         } else if isDuplicateOverdue, let dueAt = debt?.dueAt, let tokenExpirationDate {
-            let latest = tokenExpirationDate + ReportPolicy.deadlineAfterExpiry
             debt?.dueAt = max(
                 dueAt.movedRetry(by: setBack, now: now),
-                latest + -ReportPolicy.deadlineMargin
+                ReportPolicy.latestDue(expiration: tokenExpirationDate)
             )
         }
     }
@@ -310,9 +309,8 @@ extension TokenAccount {
             return
         }
         // A month is reported when it is over, or the token has expired.
-        let latest = expiration + ReportPolicy.deadlineAfterExpiry + -ReportPolicy.deadlineMargin
         debt = Debt(
-            dueAt: min(next.adding(1).start, latest),
+            dueAt: min(next.adding(1).start, ReportPolicy.latestDue(expiration: expiration)),
             reason: .month,
             origin: intent.origin
         )

@@ -167,8 +167,8 @@ extension TokenAccount {
         history: ReplayHistory?,
         policy: ReportPolicy
     ) -> Absorption {
-        guard parked[index].mayBecome(request.status, request.lineItems, policy) else {
-            return .refused(fault(of: parked[index], against: request.status))
+        if let fault = refusal(of: parked[index], request.status, request.lineItems, policy) {
+            return .refused(fault)
         }
         guard !isOutdated(parked[index]) else {
             oweInstead(of: parked.remove(at: index), at: time)
@@ -366,15 +366,24 @@ extension TokenAccount {
         )
     }
 
-    /// Why what ended may not be taken up again with such a status, or else such line items.
-    func fault(of ended: ReportIntent, against status: ReportStatus) -> Fault {
-        ended.status != status
-            ? statusChanged
-            : fault(
-                "status_changed",
-                "Apple may hold the line items that went first under this identifier: send those, or"
-                    + " ask Apple before others go under another one"
-            )
+    /// Why what ended may not be taken up again with such a body; nil where it may.
+    func refusal(
+        of ended: ReportIntent,
+        _ status: ReportStatus,
+        _ lineItems: String?,
+        _ policy: ReportPolicy
+    ) -> Fault? {
+        guard ended.status == status else {
+            return statusChanged
+        }
+        guard let frozen = ended.frozenHash, frozen != policy.hash(of: lineItems) else {
+            return nil
+        }
+        return fault(
+            "status_changed",
+            "Apple may hold the line items that went first under this identifier: send those, or"
+                + " ask Apple before others go under another one"
+        )
     }
 
     var heldOtherwise: Fault {

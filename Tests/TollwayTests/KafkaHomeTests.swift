@@ -39,24 +39,25 @@ import Testing
         try TollwayProcess.run(["demo", "--tokens", "10", "-o", "json"], environment: environment)
     }
 
+    private func expectUnusable(_ environment: [String: String], _ reason: String) throws {
+        let run = try demo(environment)
+        #expect(run.exitCode == ExitCode.usage.rawValue)
+        #expect(try run.errorCode() == "usage.kafka_home")
+        #expect(run.output.contains(reason))
+    }
+
     @Test func `that holds no Kafka is said, and no other broker is taken`() throws {
         let folder = try TemporaryFolder()
         var environment = try home(folder)
         environment["KAFKA_HOME"] = folder.url.appendingPathComponent("bin").path
-        let run = try demo(environment)
-        #expect(run.exitCode == ExitCode.usage.rawValue)
-        #expect(try run.errorCode() == "usage.kafka_home")
-        #expect(run.output.contains("there is no libs folder"))
+        try expectUnusable(environment, "there is no libs folder")
     }
 
     @Test func `without Java is said, and no other broker is taken`() throws {
         let folder = try TemporaryFolder()
         var environment = try home(folder)
         environment["PATH"] = folder.url.appendingPathComponent("libs").path
-        let run = try demo(environment)
-        #expect(run.exitCode == ExitCode.usage.rawValue)
-        #expect(try run.errorCode() == "usage.kafka_home")
-        #expect(run.output.contains("there is no Java"))
+        try expectUnusable(environment, "there is no Java")
     }
 
     @Test(arguments: [true, false])
