@@ -179,6 +179,8 @@ if wanted operator; then
     # `tollway doctor`: whether Kafka keeps what commits rest upon as safely as our topics. No Read:
     # `tollway transactions` is User:ANONYMOUS (RUNBOOK.md).
     may operator 'Describe DescribeConfigs' __consumer_offsets __transaction_state
+    # How long each broker keeps the positions of a group without members.
+    add operator --operation DescribeConfigs --cluster
     add operator --operation Write --operation Describe \
         --transactional-id "$prefix" --resource-pattern-type prefixed
 fi

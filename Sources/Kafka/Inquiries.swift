@@ -358,6 +358,14 @@ internal import Synchronization
         let seen = LogFault(fault)
         switch seen {
         case .recordsLost(let partition, let position, _, _):
+            guard position > 0 || !isUnread(partition) else {
+                return .unusable(
+                    message:
+                        "\(partition) begins behind 0, where its reading began while no leader told"
+                        + " its first offset: nothing of it is committed, and a restart begins with"
+                        + " what there is"
+                )
+            }
             do throws(LogFault) {
                 let (start, end) = try client.watermarks(partition)
                 return .recordsLost(partition, position: position, start: start, end: end)
@@ -377,6 +385,24 @@ internal import Synchronization
                     + " another: a restart does"
             )
         default: return seen
+        }
+    }
+
+    /// Whether no leader told where a partition begins, and its group has nothing of it: then there
+    /// is no offset to reset.
+    private func isUnread(_ partition: TopicPartition) -> Bool {
+        guard case .success(let starts)? = state.withLock({ $0.starts }),
+            starts[partition] == Self.untoldStart
+        else {
+            return false
+        }
+        do throws(LogFault) {
+            let committed = try client.groupOffsets(member.group, topic: partition.topic)
+            let index = Int(partition.partition)
+            return committed.indices.contains(index) && committed[index] < 0
+        } catch {
+            // The end of an empty partition may be committed, and no later start could begin.
+            return false
         }
     }
 

@@ -57,23 +57,32 @@ extension DedupeBatch {
 
     /// Apple knows a token after all: it is the primary of its period, unless one before it is.
     ///
-    /// Another one that took its place was reported as what it was then. A token that was no primary when
-    /// it was refused becomes none later: what it said is not kept.
+    /// It may become the primary once that one is refused. Another one that took its place was
+    /// reported as what it was then.
     private func reinstate(
         _ known: DedupeRecord,
         _ place: PeriodPlace,
         _ partition: Int32,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
-        let keys = [DedupeEntry.key(ofPeriod: place.period)]
-        let entry = try Self.values(keys, plan.state, partition)[0]
-        guard var head = entry.map({ PeriodHead(entry: $0.span) }),
-            head.primary.map({ place.index < $0.index }) ?? true
-        else {
+        let keys = [
+            DedupeEntry.key(ofPeriod: place.period),
+            DedupeEntry.key(ofMember: place, isRefused: true),
+        ]
+        let values = try Self.values(keys, plan.state, partition)
+        guard var head = values[0].map({ PeriodHead(entry: $0.span) }) else {
             return
         }
-        head.primary = PeriodHead.Primary(index: place.index, id: known.externalPurchaseID)
+        let isPrimary = head.primary.map { place.index < $0.index } ?? true
         var record = known
+        record.token = values[1].map { DedupeEntry.member($0.span).token }
+        record.tokenStanding = .known
+        guard isPrimary || record.token != nil else {
+            return
+        }
+        if isPrimary {
+            head.primary = PeriodHead.Primary(index: place.index, id: known.externalPurchaseID)
+        }
         record.head = head
         put(record, partition, into: &plan)
     }
@@ -92,8 +101,11 @@ extension DedupeBatch {
             return false
         }
         var record = refused
+        // What it said is kept: Apple may know it after all.
+        record.token = values[1].map { DedupeEntry.member($0.span).token }
+        record.tokenStanding = .refused
         guard head.primary?.index == place.index else {
-            if values[1] != nil {
+            if record.token != nil {
                 record.head = head
                 put(record, partition, into: &plan)
             }
@@ -166,14 +178,22 @@ extension DedupeBatch {
         }
     }
 
+    /// Where Kafka would not take the record with its token, the token is not kept.
     private func put(
         _ record: DedupeRecord,
         _ partition: Int32,
         into plan: inout BatchPlan
     ) {
+        var record = record
+        let key = record.changelogKey
+        var value = record.changelogValue()
+        if record.token != nil, key.count + value.count > plan.recordByteCountMax {
+            record.token = nil
+            value = record.changelogValue()
+        }
         let entries = plan.state.put(
-            recordWithKey: plan.outputs.place(record.changelogKey),
-            value: plan.outputs.place(record.changelogValue()),
+            recordWithKey: plan.outputs.place(key),
+            value: plan.outputs.place(value),
             partition: partition
         )
         var changes = StoreChanges()

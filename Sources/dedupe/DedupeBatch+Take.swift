@@ -21,11 +21,12 @@ extension DedupeBatch {
         return Seat(index: index, head: head)
     }
 
-    /// Puts a token into the state, and itself where it is a duplicate that may become the primary.
+    /// Puts a token into the state, and itself where it may become the primary of its period later.
     func take(
         _ candidate: Candidate,
         _ seat: Seat?,
         token: [UInt8]?,
+        isRefused: Bool,
         into plan: inout BatchPlan,
         _ scratch: inout [UInt8]
     ) {
@@ -50,6 +51,7 @@ extension DedupeBatch {
             candidate,
             seat,
             token: token,
+            isRefused ? .refused : .taken,
             keyCount: changelogKey.count,
             to: &plan
         )
@@ -86,7 +88,8 @@ extension DedupeBatch {
                 period: DedupeKey(keys.span.extracting(period.dropFirst())),
                 index: seat.index
             )
-            entries.put(member.span, forKey: DedupeEntry.key(ofMember: place).span)
+            let key = DedupeEntry.key(ofMember: place, isRefused: isRefused)
+            entries.put(member.span, forKey: key.span)
         }
     }
 
@@ -98,6 +101,7 @@ extension DedupeBatch {
         _ candidate: Candidate,
         _ seat: Seat?,
         token: [UInt8]?,
+        _ standing: DedupeRecord.TokenStanding,
         keyCount: Int,
         to plan: inout BatchPlan
     ) -> (ByteRange, isWhole: Bool) {
@@ -108,6 +112,7 @@ extension DedupeBatch {
                 keysExpire: candidate.record.keysExpire,
                 head: seat?.head,
                 token: token,
+                tokenStanding: standing,
                 to: &plan.outputs.arena
             )
         }

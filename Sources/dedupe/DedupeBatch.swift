@@ -267,11 +267,14 @@ struct DedupeBatch {
         else {
             return
         }
+        let seat =
+            candidate.hasPeriod ? seat(of: candidate, head: head, isRefused: isRefused) : nil
         take(
             candidate,
-            candidate.hasPeriod ? seat(of: candidate, head: head, isRefused: isRefused) : nil,
-            // A token that Apple has refused replaces none.
-            token: primary == nil || isRefused ? nil : Array(plan.outputs.arena[token]),
+            seat,
+            // The first of a period is its primary once more by its index alone.
+            token: seat.map { $0.index > 0 } ?? false ? Array(plan.outputs.arena[token]) : nil,
+            isRefused: isRefused,
             into: &plan,
             &scratch
         )

@@ -7,12 +7,14 @@ internal import TokenDomain
 ///   period's key and an index (4 bytes): it is a later one. One byte: Apple has refused it, and it
 ///   was not read.
 /// - A period, `p` + key: its ``PeriodHead``.
-/// - A duplicate that may yet become the primary, `m` + the period's key + index: the length of its id
+/// - A token behind the first of its period, which may yet become the primary, `m` + the period's key + index: the length of its id
 ///   (4 bytes), its id, and its value of `tokens.distinct.v1` up to the role.
+/// - The same with `r`: Apple has refused it, and may yet know it.
 enum DedupeEntry {
     static let identityPrefix = UInt8(ascii: "i")
     static let periodPrefix = UInt8(ascii: "p")
     static let memberPrefix = UInt8(ascii: "m")
+    static let refusedPrefix = UInt8(ascii: "r")
     private static let expiryByteCount = 8
     private static let indexByteCount = 4
 
@@ -28,8 +30,8 @@ enum DedupeEntry {
     static func key(ofIdentity key: DedupeKey) -> [UInt8] { [identityPrefix] + key.bytes }
     static func key(ofPeriod key: DedupeKey) -> [UInt8] { [periodPrefix] + key.bytes }
 
-    static func key(ofMember place: PeriodPlace) -> [UInt8] {
-        var key = [memberPrefix] + place.period.bytes
+    static func key(ofMember place: PeriodPlace, isRefused: Bool = false) -> [UInt8] {
+        var key = [isRefused ? refusedPrefix : memberPrefix] + place.period.bytes
         PeriodHead.append(place.index, to: &key)
         return key
     }

@@ -12,8 +12,10 @@ internal import TokenWire
 /// - `head`, `[tokens of the period, index of its primary, id of its primary]`, the last two left out
 ///   where Apple has refused all: what the period becomes with this record. Left out for the first
 ///   token of a period while it is its only one.
-/// - `token`, of a duplicate that may become the primary: its value of `tokens.distinct.v1` without
-///   the role.
+/// - `token`, of one behind the first, which may become the primary: its value of `tokens.distinct.v1` without
+///   the role. `refusedToken` in its place: Apple has refused it, so it may not, unless Apple knows it
+///   after all; `knownToken`: Apple does, and it may. An earlier version knows neither, and promotes no
+///   such token.
 /// - `isUnheard`: Apple has refused the token before it was read.
 struct DedupeRecord: Equatable {
     var identity: DedupeKey
@@ -27,7 +29,17 @@ struct DedupeRecord: Equatable {
     var head: PeriodHead?
     /// An object, without its last brace.
     var token: [UInt8]?
+    var tokenStanding = TokenStanding.taken
     var isUnheard = false
+
+    /// What Apple has said of the token that is kept.
+    enum TokenStanding {
+        /// Nothing since it was taken, as `tollway account` reads it.
+        case taken
+        case refused
+        /// That it knows it after all.
+        case known
+    }
 
     /// Characters of a ``DedupeKey`` in base64url.
     private static let keyTextCount = 22
@@ -117,6 +129,7 @@ struct DedupeRecord: Equatable {
         keysExpire: Timestamp,
         head: PeriodHead? = nil,
         token: [UInt8]? = nil,
+        tokenStanding: TokenStanding = .taken,
         isUnheard: Bool = false,
         to arena: inout [UInt8]
     ) {
@@ -138,7 +151,12 @@ struct DedupeRecord: Equatable {
                 writer.field("isUnheard", true)
             }
             if let token {
-                writer.field("token", raw: token + [UInt8(ascii: "}")])
+                switch tokenStanding {
+                case .taken: writer.name("token")
+                case .refused: writer.name("refusedToken")
+                case .known: writer.name("knownToken")
+                }
+                writer.raw(token + [UInt8(ascii: "}")])
             }
             writer.endObject()
         }
@@ -151,6 +169,7 @@ struct DedupeRecord: Equatable {
             keysExpire: keysExpire,
             head: head,
             token: token,
+            tokenStanding: tokenStanding,
             isUnheard: isUnheard,
             to: &value
         )
@@ -169,6 +188,7 @@ struct DedupeRecord: Equatable {
         var keysExpire: Timestamp?
         var head: PeriodHead?
         var token: [UInt8]?
+        var tokenStanding = TokenStanding.taken
         var isUnheard: Bool?
         try JSONScanner.scanObject(changelogValue.span) { (key, scanner) throws(WireFault) in
             switch key {
@@ -180,11 +200,9 @@ struct DedupeRecord: Equatable {
             case "keysExpire": try scanner.fill(&keysExpire)
             case "head": head = try Self.head(&scanner)
             case "isUnheard": try scanner.fill(&isUnheard)
-            case "token":
-                token = try scanner.raw()
-                guard token?.popLast() == UInt8(ascii: "}") else {
-                    throw .wrongType(field: "token")
-                }
+            case "token": token = try Self.token(&scanner)
+            case "refusedToken": (token, tokenStanding) = (try Self.token(&scanner), .refused)
+            case "knownToken": (token, tokenStanding) = (try Self.token(&scanner), .known)
             default: try scanner.skip()
             }
         }
@@ -195,11 +213,20 @@ struct DedupeRecord: Equatable {
             keysExpire: try JSONScanner.require(keysExpire, "keysExpire"),
             head: head,
             token: token,
+            tokenStanding: tokenStanding,
             isUnheard: isUnheard ?? false
         )
         if let place, place.index > 0 {
             _ = try JSONScanner.require(head, "head")
         }
+    }
+
+    private static func token(_ scanner: inout JSONScanner) throws(WireFault) -> [UInt8] {
+        var token = try scanner.raw()
+        guard token.popLast() == UInt8(ascii: "}") else {
+            throw .wrongType(field: "token")
+        }
+        return token
     }
 
     private static func head(_ scanner: inout JSONScanner) throws(WireFault) -> PeriodHead {
@@ -233,6 +260,7 @@ struct DedupeRecord: Equatable {
         keysExpire: Timestamp,
         head: PeriodHead? = nil,
         token: [UInt8]? = nil,
+        tokenStanding: TokenStanding = .taken,
         isUnheard: Bool = false
     ) {
         self.identity = identity
@@ -241,6 +269,7 @@ struct DedupeRecord: Equatable {
         self.keysExpire = keysExpire
         self.head = head
         self.token = token
+        self.tokenStanding = tokenStanding
         self.isUnheard = isUnheard
     }
 }
@@ -264,8 +293,14 @@ extension DedupeRecord {
         guard place.index > 0 else {
             return
         }
+        let isRefused = tokenStanding == .refused
+        let key = DedupeEntry.key(ofMember: place, isRefused: isRefused)
+        changes.remove(
+            key: DedupeEntry.key(ofMember: place, isRefused: !isRefused),
+            from: .state
+        )
         guard let token else {
-            return changes.remove(key: DedupeEntry.key(ofMember: place), from: .state)
+            return changes.remove(key: key, from: .state)
         }
         var value: [UInt8] = []
         DedupeEntry.appendMemberValue(
@@ -273,7 +308,7 @@ extension DedupeRecord {
             token: token.span,
             to: &value
         )
-        changes.put(value, forKey: DedupeEntry.key(ofMember: place), in: .state)
+        changes.put(value, forKey: key, in: .state)
     }
 
     /// The entries that its removal takes away.
@@ -282,10 +317,12 @@ extension DedupeRecord {
         guard let place else {
             return [own]
         }
+        guard place.index > 0 else {
+            return [own, DedupeEntry.key(ofPeriod: place.period)]
+        }
         return [
-            own,
-            place.index == 0
-                ? DedupeEntry.key(ofPeriod: place.period) : DedupeEntry.key(ofMember: place),
+            own, DedupeEntry.key(ofMember: place),
+            DedupeEntry.key(ofMember: place, isRefused: true),
         ]
     }
 }

@@ -23,6 +23,7 @@ extension Book {
         for place in looked.places {
             if let token = try token(place), let candidate = token.candidate {
                 found.append((candidate, token.decodedAt))
+                found += token.otherCandidates
             }
         }
         return Self.counted(found)
@@ -140,13 +141,20 @@ extension Book {
                 } else {
                     others.append(found)
                 }
+                for (claim, decodedAt) in token.otherCandidates {
+                    let isOver = Self.isOver(claim.token, now: now)
+                    others.append((place, claim.offset, isOver, decodedAt))
+                }
             }
             leftCount -= 1
             return leftCount > 0
         }
-        return (Array(first.values) + others).sorted {
+        let places = (Array(first.values) + others).sorted {
             $0.isOver == $1.isOver ? $0.decodedAt > $1.decodedAt : $1.isOver
-        }.prefix(Self.tokenCountMax).map(\.place)
+        }.map(\.place)
+        // A token may be there by several claims.
+        var known: Set<BookPlace> = []
+        return Array(places.filter { known.insert($0).inserted }.prefix(Self.tokenCountMax))
     }
 
     /// Whether no sale of the last weeks can go under a token, or it is yet to begin.
@@ -181,7 +189,7 @@ extension Book {
         try load(tokens)
     }
 
-    /// Puts a token that the book did not know: the customer's sales see it at once.
+    /// Puts a token or a claim that the book did not know: the customer's sales see it at once.
     mutating func putNew(
         _ token: BookedToken,
         at place: BookPlace,

@@ -22,6 +22,11 @@ extension BookedToken {
                 token.decodedAt = Timestamp(milliseconds: try scanner.integer())
             case "hasCustomer": token.hasCustomer = try scanner.bool()
             case "refused": token.isRefused = try scanner.bool()
+            case "otherClaims":
+                try scanner.beginArray()
+                while try scanner.nextElement() {
+                    token.otherClaims.append(try Claim(from: &scanner))
+                }
             case "knownAt": try scanner.fill(&token.knownAt)
             case "wakesFrom": token.wakesFrom = try scanner.keyBytes()
             case "touchedAt": try scanner.fill(&touchedAt)
@@ -54,11 +59,58 @@ extension BookedToken {
             if decodedAt.milliseconds > 0 { writer.field("decodedAt", decodedAt.milliseconds) }
             if hasCustomer { writer.field("hasCustomer", true) }
             if isRefused { writer.field("refused", true) }
+            // An earlier version skips them, and keeps the first claim alone.
+            if !otherClaims.isEmpty {
+                writer.name("otherClaims")
+                writer.beginArray()
+                for claim in otherClaims {
+                    claim.write(by: &writer)
+                }
+                writer.endArray()
+            }
             writer.field("knownAt", knownAt?.milliseconds)
             writer.field("wakesFrom", key: wakesFrom)
             writer.field("touchedAt", touchedAt.milliseconds)
             writer.endObject()
         }
+    }
+}
+
+extension BookedToken.Claim {
+    fileprivate init(from scanner: inout JSONScanner) throws(WireFault) {
+        var type: TokenType?
+        var creation: Timestamp?
+        var expiration: Timestamp?
+        var offset: Int64?
+        var decodedAt: Timestamp?
+        try scanner.beginObject()
+        while let key = try scanner.nextKey() {
+            switch key {
+            case "tokenType": try scanner.fill(&type, atMost: nil)
+            case "tokenCreationDate": try scanner.fill(&creation)
+            case "tokenExpirationDate": try scanner.fill(&expiration)
+            case "offset": try scanner.fill(&offset)
+            case "decodedAt": try scanner.fill(&decodedAt)
+            default: try scanner.skip()
+            }
+        }
+        self.init(
+            tokenType: type,
+            tokenCreationDate: try JSONScanner.require(creation, "tokenCreationDate"),
+            tokenExpirationDate: expiration,
+            offset: try JSONScanner.require(offset, "offset"),
+            decodedAt: try JSONScanner.require(decodedAt, "decodedAt")
+        )
+    }
+
+    fileprivate func write(by writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.field("tokenType", tokenType?.text)
+        writer.field("tokenCreationDate", tokenCreationDate.milliseconds)
+        writer.field("tokenExpirationDate", tokenExpirationDate?.milliseconds)
+        writer.field("offset", offset)
+        writer.field("decodedAt", decodedAt.milliseconds)
+        writer.endObject()
     }
 }
 

@@ -11,6 +11,8 @@ struct BookedToken: Equatable {
     var hasCustomer = false
     /// Apple does not know it.
     var isRefused = false
+    /// What copies that came later say instead; see ``otherClaimCountMax``.
+    var otherClaims: [Claim] = []
     /// When Apple accepted a report of it after all: what refused it before says no more.
     var knownAt: Timestamp?
     /// Sales that wait for a token are to be woken, from this entry of the due table on.
@@ -21,6 +23,61 @@ struct BookedToken: Equatable {
         self.touchedAt = touchedAt
     }
 
+    /// What one copy of a token says: no token is signed, so its customer can write another one.
+    struct Claim: Equatable {
+        var tokenType: TokenType?
+        var tokenCreationDate: Timestamp
+        var tokenExpirationDate: Timestamp?
+        /// The lowest in `tokens.decoded`.
+        var offset: Int64
+        /// When it was written there.
+        var decodedAt: Timestamp
+    }
+
+    /// Claims kept beside the first one; of more, those that came first stand.
+    static let otherClaimCountMax = 4
+
+    /// Takes in a copy, of the first one's app alone: `report` takes sales under no other.
+    ///
+    /// - Returns: false where nothing is kept of it.
+    mutating func take(
+        _ copy: ExternalPurchaseToken,
+        offset: Int64,
+        decodedAt: Timestamp
+    ) -> Bool {
+        guard let first = token else {
+            token = copy
+            self.offset = offset
+            self.decodedAt = decodedAt
+            return true
+        }
+        var copy = copy
+        copy.bundleID = first.bundleID
+        guard copy != first, copy.appAppleID == first.appAppleID,
+            otherClaims.count < Self.otherClaimCountMax
+        else {
+            return false
+        }
+        // Of a type that nobody knows the text says nothing, and may be long.
+        if copy.tokenType?.known == nil {
+            copy.tokenType = nil
+        }
+        guard !otherCandidates.contains(where: { $0.token.token == copy }) else {
+            return false
+        }
+        otherClaims.append(
+            Claim(
+                tokenType: copy.tokenType,
+                tokenCreationDate: copy.tokenCreationDate,
+                tokenExpirationDate: copy.tokenExpirationDate,
+                offset: offset,
+                decodedAt: decodedAt
+            )
+        )
+        return true
+    }
+
+    /// By the first claim.
     var candidate: CustomerToken? {
         token.map {
             CustomerToken(
@@ -32,9 +89,27 @@ struct BookedToken: Equatable {
         }
     }
 
+    /// One for each other claim: Apple says by code 36 which of them are wrong.
+    var otherCandidates: [(token: CustomerToken, decodedAt: Timestamp)] {
+        guard !otherClaims.isEmpty, let candidate else {
+            return []
+        }
+        return otherClaims.map { claim in
+            var other = candidate
+            other.token.tokenType = claim.tokenType
+            other.token.tokenCreationDate = claim.tokenCreationDate
+            other.token.tokenExpirationDate = claim.tokenExpirationDate
+            other.offset = claim.offset
+            other.isLaterClaim = true
+            return (token: other, decodedAt: claim.decodedAt)
+        }
+    }
+
     var forgetAt: Timestamp {
-        let known = token.map { $0.tokenExpirationDate ?? $0.tokenCreationDate }
-        return BookDue.forgetAt(touched: max(known ?? touchedAt, touchedAt))
+        let first = token.map { $0.tokenExpirationDate ?? $0.tokenCreationDate }
+        let others = otherClaims.map { $0.tokenExpirationDate ?? $0.tokenCreationDate }
+        let known = others.reduce(first ?? touchedAt, max)
+        return BookDue.forgetAt(touched: max(known, touchedAt))
     }
 }
 

@@ -132,12 +132,11 @@ extension PurchasesStage {
             key: .token(decoded.token.externalPurchaseID, of: key)
         )
         var token = try book.token(place) ?? BookedToken(touchedAt: decoded.receivedAt)
-        guard token.token == nil else {
+        // Of copies that differ the genuine one may come last.
+        guard token.take(decoded.token, offset: record.offset, decodedAt: record.time ?? now)
+        else {
             return .settled("repeat")
         }
-        token.token = decoded.token
-        token.offset = record.offset
-        token.decodedAt = record.time ?? now
         token.hasCustomer = decoded.customer != nil
         token.touchedAt = max(token.touchedAt, decoded.receivedAt)
         // Sales of the past may wait for it, or have been given up for want of it.

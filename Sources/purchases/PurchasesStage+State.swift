@@ -6,9 +6,9 @@ internal import TokenWire
 extension PurchasesStage {
     var derivesFromPrevious: Bool { true }
 
-    /// 4: what waits has the period that it is for; 3: what is not owed has it; 2: what is sent to
-    /// Apple stands by its token.
-    static var storeForm: Int { 4 }
+    /// 5: a token is kept as long as any copy of it says; 4: what waits has the period that it is
+    /// for; 3: what is not owed has it; 2: what is sent to Apple stands by its token.
+    static var storeForm: Int { 5 }
 
     /// The tokens of a customer, and of the due table what ``BookDue/start(_:of:)`` begins and whole
     /// regions.

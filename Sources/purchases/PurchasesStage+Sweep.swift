@@ -32,6 +32,7 @@ extension PurchasesStage {
             sweep.due.hasWaking = false
             try wake(partition, &book, into: &plan)
         }
+        try moveBack(partition, &sweep.setBack, &book, plan.state, now: now)
         if let time = sweep.due.time, time <= now {
             sweep.due.time = try decideDue(partition, from: time, &book, into: &plan)
         }

@@ -63,7 +63,7 @@ final class PurchasesStage: TickingStage {
     }
 
     /// One transaction at most is under way while the next one is put together.
-    private static let commitsUnderWay = 2
+    static let commitsUnderWay = 2
 
     /// The envelope of a report around its line items.
     static let envelopeByteCount = 1_024
@@ -95,6 +95,7 @@ final class PurchasesStage: TickingStage {
     private var nextMeasure = Timestamp(milliseconds: 0)
     private var nextRatesLook = Timestamp(milliseconds: 0)
     var nextTick: Timestamp?
+    var tickedAt: Timestamp?
 
     /// What the last look at a partition's due table left to do.
     struct Sweep {
@@ -110,6 +111,7 @@ final class PurchasesStage: TickingStage {
         /// After so many commits once more: until then the store lacks what was decided by old rates.
         var ratesLooksLeft = 0
         var answers = AnswerLook()
+        var setBack: SetBackLook
         let assignedAt: Timestamp
 
         static let everything = DueNote(
@@ -148,7 +150,7 @@ final class PurchasesStage: TickingStage {
         self.state = state
         self.partitions = partitions.sorted()
         for partition in partitions where sweeps[partition] == nil {
-            sweeps[partition] = Sweep(assignedAt: now)
+            sweeps[partition] = Sweep(setBack: SetBackLook(assignedAt: now), assignedAt: now)
             heldCount.add(partition)
         }
         nextMeasure = now
@@ -182,6 +184,9 @@ final class PurchasesStage: TickingStage {
         }
         ready.formUnion(later)
         later = []
+        for partition in sweeps.keys {
+            sweeps[partition]?.setBack.committed()
+        }
         for (partition, sweep) in sweeps where sweep.ratesLooksLeft > 0 {
             sweeps[partition]?.ratesLooksLeft -= 1
             sweeps[partition]?.ratesFrom = BookDue.start(.rate)
@@ -198,6 +203,7 @@ final class PurchasesStage: TickingStage {
             sweeps[partition]?.answers.restart()
             // What was woken may have been dropped, also by a look that has come to its end.
             sweeps[partition]?.ratesFrom = BookDue.start(.rate)
+            sweeps[partition]?.setBack.aborted()
         }
         recent.dropAll()
         memory.dropAll()
@@ -211,6 +217,7 @@ final class PurchasesStage: TickingStage {
 
     func tick(into plan: inout BatchPlan) {
         let now = plan.now
+        noticeClock(now: now)
         lookAtRates(now: now)
         defer { metrics.settle(into: &plan) }
         do throws(StoreFault) {
@@ -268,6 +275,7 @@ final class PurchasesStage: TickingStage {
         for sweep in sweeps.values {
             if sweep.queuesFrom != nil || sweep.due.hasWaking || sweep.due.forgettable != nil
                 || sweep.ratesFrom != nil || sweep.answers.from != nil
+                || sweep.setBack.from != nil
             {
                 return now
             }

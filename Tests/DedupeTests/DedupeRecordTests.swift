@@ -14,11 +14,14 @@ import TokenDomain
         primary: PeriodHead.Primary(index: 69_999, id: Array("é\"".utf8))
     )
 
+    private static let token = #"{"externalPurchaseId":"id","receivedAt":1"#
+
     /// Records of every kind: without a period, the first of one, later ones, and refused ones.
     private static let records: [DedupeRecord] = [
         record(nil), record(0),
         record(0, PeriodHead(count: 1, primary: nil)), record(0, head),
-        record(.max, head, token: #"{"externalPurchaseId":"id","receivedAt":1"#),
+        record(.max, head, token: token), record(.max, head, token: token, .refused),
+        record(.max, head, token: token, .known),
         record(7, PeriodHead(count: 8, primary: nil)), record(nil, isUnheard: true),
     ]
 
@@ -26,6 +29,7 @@ import TokenDomain
         _ index: UInt32?,
         _ head: PeriodHead? = nil,
         token: String? = nil,
+        _ tokenStanding: DedupeRecord.TokenStanding = .taken,
         isUnheard: Bool = false
     ) -> DedupeRecord {
         DedupeRecord(
@@ -35,6 +39,7 @@ import TokenDomain
             keysExpire: Timestamp(milliseconds: .max),
             head: head,
             token: token.map { Array($0.utf8) },
+            tokenStanding: tokenStanding,
             isUnheard: isUnheard
         )
     }
@@ -76,8 +81,11 @@ import TokenDomain
         let first = PeriodHead.Primary(index: 0, id: record.externalPurchaseID)
         let read = PeriodHead(entry: head.span)
         #expect(read == record.head ?? PeriodHead(count: 1, primary: first))
-        let member = entries[DedupeEntry.key(ofMember: place)]
-        #expect((member != nil) == (place.index > 0))
+        let isRefused = record.tokenStanding == .refused
+        let member = entries[DedupeEntry.key(ofMember: place, isRefused: isRefused)]
+        let other = entries[DedupeEntry.key(ofMember: place, isRefused: !isRefused)]
+        #expect((member != nil) == (place.index > 0) && (other != nil) == (place.index > 0))
+        #expect((other ?? nil) == nil)
         if let member = member ?? nil {
             let found = DedupeEntry.member(member.span)
             #expect(found.id == record.externalPurchaseID && found.token == record.token)

@@ -35,6 +35,7 @@ import TokenDomain
         _ = try bench.judge([
             Dedupe.token("a"), Dedupe.token("b"), Dedupe.token("d", customer: nil),
         ])
+        #expect(try bench.refuse(["b"]) == [.refused])
         try bench.submitAndCommit()
         bench.now = Timestamp(milliseconds: 1_780_000_000_000) + Self.lifetime
         try sweep(bench)

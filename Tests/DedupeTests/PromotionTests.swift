@@ -13,11 +13,13 @@ import TokenWire
     private enum Event: Hashable, CustomStringConvertible {
         case token(String)
         case refusal(String)
+        case withdrawal(String)
 
         var description: String {
             switch self {
             case .token(let id): id
             case .refusal(let id): "-\(id)"
+            case .withdrawal(let id): "+\(id)"
             }
         }
     }
@@ -44,6 +46,9 @@ import TokenWire
                     return .refused
                 }
                 return .promoted(primary, from: id)
+            case .withdrawal(let id):
+                refused.remove(id)
+                return .known
             }
         }
     }
@@ -52,6 +57,7 @@ import TokenWire
         switch event {
         case .token(let id): try bench.judge([Dedupe.token(id)]).first
         case .refusal(let id): try bench.refuse([id]).first
+        case .withdrawal(let id): try bench.refuse([id], isWithdrawn: true).first
         }
     }
 
@@ -66,10 +72,16 @@ import TokenWire
         }
     }
 
-    /// A forged first token and its refusal; that of the second, too; and of all three.
-    @Test(arguments: [["a"], ["a", "b"], ["b"], ["a", "b", "c"]])
-    func `is the same in every order of arrival`(refused: [String]) throws {
-        let events = ["a", "b", "c"].map { Event.token($0) } + refused.map { Event.refusal($0) }
+    /// A forged first token and its refusal; that of the second, too; and of all three; and of two,
+    /// of which Apple knows one after all.
+    @Test(arguments: [
+        (["a"], []), (["a", "b"], []), (["b"], []), (["a", "b", "c"], []), (["a", "b"], ["a"]),
+        (["a", "b"], ["b"]),
+    ])
+    func `is the same in every order of arrival`(refused: [String], known: [String]) throws {
+        let events =
+            ["a", "b", "c"].map { Event.token($0) } + refused.map { Event.refusal($0) }
+            + known.map { Event.withdrawal($0) }
         for order in Self.orders(events) {
             var model = Model()
             let bench = DedupeBench()
@@ -91,7 +103,11 @@ import TokenWire
         for _ in 0..<60 {
             let id = "t\(Int.random(in: 0..<25, using: &generator))"
             let event: Event =
-                Int.random(in: 0..<5, using: &generator) < 2 ? .refusal(id) : .token(id)
+                switch Int.random(in: 0..<6, using: &generator) {
+                case 0, 1: .refusal(id)
+                case 2: .withdrawal(id)
+                default: .token(id)
+                }
             history.append(event)
             #expect(try answer(event, bench) == model.answer(event), "seed \(seed): \(history)")
             switch Int.random(in: 0..<6, using: &generator) {
@@ -140,6 +156,68 @@ import TokenWire
         bench = try bench.restored()
         #expect(try bench.judge([Dedupe.token("d")]) == [.duplicate(of: "a")])
         #expect(try bench.refuse(["a"]) == [.promoted("b", from: "a")])
+    }
+
+    /// As where its report as a duplicate was refused, and accepted when it went again.
+    @Test(arguments: [false, true])
+    func `is a duplicate that Apple refused and knows, once the one before it is refused`(
+        isRestored: Bool
+    ) throws {
+        var bench = DedupeBench()
+        func end() throws {
+            try bench.submitAndCommit()
+            bench = try isRestored ? bench.restored() : bench
+        }
+        _ = try bench.judge(["a", "b", "c"].map { Dedupe.token($0) })
+        try end()
+        #expect(try bench.refuse(["b"]) == [.refused])
+        try end()
+        #expect(try bench.refuse(["b", "b"], isWithdrawn: true) == [.known, .known])
+        try end()
+        #expect(try bench.judge([Dedupe.token("d")]) == [.duplicate(of: "a")])
+        #expect(try bench.refuse(["a"]) == [.promoted("b", from: "a")])
+        try end()
+        // The same once more, with it as the primary that was refused.
+        #expect(try bench.refuse(["b"]) == [.promoted("c", from: "b")])
+        try end()
+        #expect(try bench.refuse(["a"], isWithdrawn: true) == [.known])
+        #expect(try bench.refuse(["b"], isWithdrawn: true) == [.known])
+        try end()
+        #expect(try bench.refuse(["a"]) == [.promoted("b", from: "a")])
+        #expect(try bench.judge([Dedupe.token("e")]) == [.duplicate(of: "b")])
+    }
+
+    @Test func `is no duplicate that Apple has refused, whatever is kept of it`() throws {
+        let bench = DedupeBench()
+        _ = try bench.judge(["a", "b", "c"].map { Dedupe.token($0) })
+        #expect(try bench.refuse(["b", "c"]) == [.refused, .refused])
+        #expect(try bench.refuse(["c"], isWithdrawn: true) == [.known])
+        #expect(try bench.refuse(["a"]) == [.promoted("c", from: "a")])
+        #expect(try bench.refuse(["c"]) == [.refused])
+        #expect(try bench.judge([Dedupe.token("d")]) == [.primary])
+    }
+
+    /// Its record grows by seven bytes with the refusal.
+    @Test(arguments: [7, 6])
+    func `is a duplicate that Apple knows after all only where Kafka takes its record`(
+        room: Int
+    ) throws {
+        let bench = DedupeBench()
+        _ = try bench.judge([Dedupe.token("a"), Dedupe.token("b")])
+        try bench.submitAndCommit()
+        func byteCount() throws -> Int {
+            let (key, value) = try #require(bench.changelog[0]?.last)
+            return key.count + (value?.count ?? 0)
+        }
+        let limit = try byteCount() + room
+        bench.recordByteCountMax = limit
+        #expect(try bench.refuse(["b"]) == [.refused])
+        try bench.submitAndCommit()
+        #expect(try byteCount() <= limit)
+        bench.recordByteCountMax = 1_000_000
+        #expect(try bench.refuse(["b"], isWithdrawn: true) == [.known])
+        let isKept = room == 7
+        #expect(try bench.refuse(["a"]) == [isKept ? .promoted("b", from: "a") : .refused])
     }
 
     @Test func `is a token that Apple refused and knows before it is read`() throws {

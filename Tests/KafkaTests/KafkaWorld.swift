@@ -91,6 +91,25 @@ final class KafkaWorld: RecordLogWorld {
         }
     }
 
+    /// Writes more than the 5 MiB that an embedded broker keeps of a partition: it then begins
+    /// behind 0.
+    func overfill(_ partitions: [Int32], of topic: String) throws {
+        // Xorshift: bytes that do not compress.
+        var word: UInt64 = 88_172_645_463_325_252
+        for _ in 0..<10 {
+            let value = (0..<900_000).map { _ in
+                word ^= word << 13
+                word ^= word >> 7
+                word ^= word << 17
+                return UInt8(truncatingIfNeeded: word)
+            }
+            try write(
+                partitions.map { OutsideRecord(partition: $0, key: nil, value: value) },
+                to: topic
+            )
+        }
+    }
+
     func contents(of topic: String) throws -> [OutsideRecord] {
         try awaitMarkers(topic)
         let browser = try LogBrowser(settings: settings, topics: [topic])

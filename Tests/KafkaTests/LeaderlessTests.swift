@@ -44,4 +44,32 @@ import Testing
     @Test func `keeps no worker from the others where nothing was ever read of it`() async throws {
         try await onThread { try readOn(from: [Self.led: 1], start: -1) }
     }
+
+    @Test func `is begun with what there is by a restart, where its first records are gone`()
+        async throws
+    {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 2, "target": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            try world.overfill([Self.headless.partition], of: "source")
+            try mock.removeLeader(of: Self.headless)
+            func join() throws -> Member {
+                try Member(world, group: "g", sources: ["source"], targets: ["target"])
+            }
+            let first = try join()
+            #expect(first.positions == [Self.led: 0, Self.headless: -1])
+            try mock.setLeader(of: Self.headless, to: 1)
+            let fault = #expect(throws: LogFault.self) { _ = try first.read(count: 1) }
+            first.close()
+            guard case .unusable(let message)? = fault else {
+                Issue.record("\(String(describing: fault))")
+                return
+            }
+            #expect(message.contains("nothing of it is committed, and a restart begins"))
+            let second = try join()
+            defer { second.close() }
+            #expect(try #require(second.positions[Self.headless]) > 0)
+        }
+    }
 }

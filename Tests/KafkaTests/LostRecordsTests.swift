@@ -166,20 +166,7 @@ struct `Records lost before they were read` {
             let mock = try MockBroker(topics: ["source": 3, "target": 1])
             defer { mock.close() }
             let world = KafkaWorld(mock: mock)
-            // It keeps 5 MiB a partition; these bytes do not compress.
-            var word: UInt64 = 88_172_645_463_325_252
-            for _ in 0..<10 {
-                let value = (0..<900_000).map { _ in
-                    word ^= word << 13
-                    word ^= word >> 7
-                    word ^= word << 17
-                    return UInt8(truncatingIfNeeded: word)
-                }
-                try world.write(
-                    [0, 1].map { OutsideRecord(partition: $0, key: nil, value: value) },
-                    to: "source"
-                )
-            }
+            try world.overfill([0, 1], of: "source")
             let places = (0..<3).map { TopicPartition(topic: "source", partition: $0) }
             func join() throws -> ([Int64?], [String]) {
                 let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])

@@ -107,7 +107,10 @@ import TokenWire
         var duplicate = record(1, PeriodHead(count: 2, primary: primary))
         duplicate.token = Array(#"{"externalPurchaseId":"SANDBOX_1","receivedAt":1"#.utf8)
         let refused = record(2, PeriodHead(count: 3, primary: nil))
-        return [record(nil), record(0), unheard, duplicate, refused]
+        var (kept, known) = (duplicate, duplicate)
+        kept.tokenStanding = .refused
+        known.tokenStanding = .known
+        return [record(nil), record(0), unheard, duplicate, refused, kept, known]
     }
 
     private static func cases<Message>(

@@ -151,6 +151,8 @@ extension `The schemas of Protocols` {
                     #"{"externalPurchaseId":"i","keysExpire":1,"head":[0]}"#,
                     #"{"externalPurchaseId":"i","keysExpire":1,"isUnheard":false}"#,
                     #"{"externalPurchaseId":"i","keysExpire":1,"token":{}}"#,
+                    #"{"externalPurchaseId":"i","keysExpire":1,"refusedToken":{}}"#,
+                    #"{"externalPurchaseId":"i","keysExpire":1,"knownToken":{}}"#,
                 ]
             ),
             (

@@ -19,6 +19,7 @@ import TokenDomain
         bench.launch()
         let (anna, bert) = (bench.customer(1), bench.customer(2))
         bench.token("t", customer: anna)
+        bench.token("t", from: .init(milliseconds: 1), days: 1, customer: anna, isForged: true)
         bench.token(
             "forged",
             from: PurchasesBench.start + .days(-2),
@@ -77,6 +78,44 @@ import TokenDomain
         #expect(starts.map(\.date) == [Timestamp(milliseconds: 7), nil])
     }
 
+    /// An earlier version kept one claim; the first token and four copies that differ are kept.
+    @Test func `keeps what copies of a token say, and not one more than that`() throws {
+        func copy(_ day: Int64, app: Int64 = 1) -> ExternalPurchaseToken {
+            ExternalPurchaseToken(
+                externalPurchaseID: TokenID("t"),
+                appAppleID: app,
+                bundleID: "com.example.\(app)",
+                tokenType: TokenType(.services),
+                tokenCreationDate: PurchasesBench.start + .days(day),
+                tokenExpirationDate: day == 2 ? nil : PurchasesBench.start + .days(day + 1)
+            )
+        }
+        var token = BookedToken(touchedAt: PurchasesBench.start)
+        token.hasCustomer = true
+        func take(_ copy: ExternalPurchaseToken) -> Bool {
+            token.take(copy, offset: 7, decodedAt: PurchasesBench.start)
+        }
+        let days = Array(0...Int64(BookedToken.otherClaimCountMax))
+        var isNew = [take(copy(0)), take(copy(0)), take(copy(1, app: 2))]
+        #expect(isNew == [true, false, false])
+        isNew = days.dropFirst().map { take(copy($0)) }
+        #expect(isNew == [true, true, true, true])
+        isNew = days.map { take(copy($0)) } + [take(copy(9))]
+        #expect(!isNew.contains(true))
+        #expect(token.otherClaims.count == BookedToken.otherClaimCountMax)
+        let candidates = token.otherCandidates.map(\.token)
+        #expect(candidates.map(\.token) == days.dropFirst().map { copy($0) })
+        #expect(candidates.allSatisfy { $0.isLaterClaim && $0.period == nil })
+        var value: [UInt8] = []
+        token.write(to: &value)
+        let key = BookKey.token(TokenID("t"), of: PurchaseKey("u"))
+        #expect(try BookedToken(reading: value, key: key) == token)
+        token.otherClaims = []
+        value = []
+        token.write(to: &value)
+        #expect(try BookedToken(reading: value, key: key) == token)
+    }
+
     @Test func `accepts every record of its changelog`() throws {
         var subscription = BookedSubscription(touchedAt: PurchasesBench.start)
         subscription.forgotten = .days(30)
@@ -100,6 +139,7 @@ import TokenDomain
             #expect(records.contains { $0.contains(#""wait":{"for":"\#(wait)""#) }, "\(wait)")
         }
         #expect(records.contains { $0.contains(#""refused":true"#) })
+        #expect(records.contains { $0.contains(#""otherClaims":[{"#) })
         #expect(records.contains { $0.contains(#""startLineItemId""#) })
         #expect(records.contains { $0.contains(#""otherStarts":["s1"],"otherStartDates":["#) })
         let cases = records.enumerated().map { index, record in

@@ -76,6 +76,59 @@ import TokenDomain
         #expect(try places(bench) == ["a": "real", "b": "real"])
     }
 
+    /// No token is signed: a copy can have any dates, and be first.
+    ///
+    /// Apple knows its id, and so never refuses the token.
+    @Test func `hide no real one behind a copy of it with other dates`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", from: .init(milliseconds: 1), days: 1, customer: anna, isForged: true)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(bench.reports.isEmpty)
+        bench.token("t", customer: anna)
+        try bench.settle()
+        #expect(try places(bench) == ["a": "t"])
+        try restart(bench)
+        bench.sale(bench.buy("b", anna) { $0.externalPurchaseID = TokenID("t") })
+        try bench.settle()
+        #expect(try places(bench) == ["a": "t", "b": "t"])
+        #expect(bench.reports == [["a"], ["b"]])
+        #expect(bench.count(.reported) == 2)
+    }
+
+    /// The copy has the period of a real token that comes after it, or one that no other token has.
+    @Test(arguments: [true, false])
+    func `carry once what Apple refuses under a copy of another one`(isOfPeriod: Bool) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        let from = PurchasesBench.start + .days(-200)
+        bench.token("t", customer: anna)
+        bench.token(
+            "t",
+            from: isOfPeriod ? from : from + .days(-100),
+            days: isOfPeriod ? 150 : 500,
+            customer: anna,
+            isForged: true
+        )
+        bench.token(
+            "u",
+            isOfPeriod ? .services : .acquisition,
+            from: from,
+            days: 150,
+            customer: anna
+        )
+        bench.sale(
+            bench.buy("a", anna) { $0.creationDate = PurchasesBench.start + .days(-100) }
+        )
+        try bench.settle()
+        // A first claim goes before another copy's, of one type.
+        #expect(bench.reports == (isOfPeriod ? [["a"]] : [["a"], ["a"]]))
+        #expect(try places(bench) == ["a": "u"])
+        #expect(bench.count(.reported) == 1)
+        #expect(bench.deadLetters().isEmpty)
+    }
+
     @Test func `are those that came before a sale and after it, also after a restart`() throws {
         let bench = bench()
         let anna = bench.customer(1)

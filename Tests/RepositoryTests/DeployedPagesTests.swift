@@ -15,6 +15,12 @@ import TokenDomain
         }
     }
 
+    /// `tollway doctor` asks each broker how long it keeps the positions of an idle group.
+    @Test func `give the operator the right to see the settings of brokers`() throws {
+        let lines = try SourceTree.text(of: "Deploy/acls.sh").split(separator: "\n")
+        #expect(lines.contains("    add operator --operation DescribeConfigs --cluster"))
+    }
+
     /// A correction has no name of its own: sent again it undoes what came between.
     @Test func `promise no platform that a correction may be sent again`() throws {
         for page in ["Protocols/openapi.yaml", "Deploy/RUNBOOK.md"] {

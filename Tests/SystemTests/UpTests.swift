@@ -119,10 +119,20 @@ extension `Pipelines on the usual ports` {
             defer { first.end() }
             _ = try first.page()
 
-            let second = try RunningUp([], settings: settings)
+            // As from another machine, where the first one's lock is not seen.
+            let second = try RunningUp(
+                [],
+                settings: settings.merging(
+                    ["TMPDIR": first.folder.path, "XDG_RUNTIME_DIR": first.folder.path]
+                ) { $1 }
+            )
             defer { second.end() }
             #expect(try second.awaitEnd() == ExitCode.tryAgain.rawValue)
-            #expect(try second.text("out").contains("up.running"))
+            #expect(try second.text("out").contains("is in the group"))
+            let beside = try RunningUp([], settings: settings)
+            defer { beside.end() }
+            #expect(try beside.awaitEnd() == ExitCode.tryAgain.rawValue)
+            #expect(try beside.text("out").contains("this Kafka is taken"))
             #expect(try !first.text("err").contains("is started again"))
 
             // Its names stay in the groups for a while, and nobody has them.

@@ -8,7 +8,8 @@ private func token(
     created: Int64 = 0,
     offset: Int64 = 0,
     refused: Bool = false,
-    customer: Bool = true
+    customer: Bool = true,
+    later: Bool = false
 ) -> CustomerToken {
     let creation = saleTime + .days(days?.lowerBound ?? created)
     return CustomerToken(
@@ -22,7 +23,8 @@ private func token(
         ),
         offset: offset,
         hasCustomer: customer,
-        isRefused: refused
+        isRefused: refused,
+        isLaterClaim: later
     )
 }
 
@@ -256,6 +258,81 @@ private func carrier(_ id: String) -> PurchaseAttribution.Choice { .token(TokenI
             sale: sale(day: 400, .refund(boughtUnder: TokenID("a")), excluded: ["a"]),
             tokens: [token("a")],
             choice: .none
+        ),
+        Case(
+            description: "a later copy of the only token",
+            sale: sale(),
+            tokens: [token("a", days: (-9)...(-8)), token("a", offset: 1, later: true)],
+            choice: carrier("a")
+        ),
+        Case(
+            description: "a later copy is in no period",
+            sale: sale(),
+            tokens: [
+                token("a", days: (-9)...(-8)), token("a", offset: 1, later: true),
+                token("b", offset: 2),
+            ],
+            choice: carrier("b")
+        ),
+        Case(
+            description: "a later copy, refused for its date: the next",
+            sale: sale(excluded: ["a"]),
+            tokens: [
+                token("a", days: (-9)...(-8)), token("a", offset: 1, later: true),
+                token("b", .acquisition, offset: 2),
+            ],
+            choice: carrier("b")
+        ),
+        Case(
+            description: "asked for, by a later copy",
+            sale: sale(asked: "q"),
+            tokens: [
+                token("q", .acquisition, days: (-9)...(-8)),
+                token("q", .acquisition, offset: 1, later: true), token("s", offset: 2),
+            ],
+            choice: carrier("q")
+        ),
+        Case(
+            description: "asked for, a duplicate by its first claim: its primary",
+            sale: sale(asked: "q"),
+            tokens: [
+                token("p"), token("q", offset: 1),
+                token("q", .acquisition, offset: 2, later: true),
+            ],
+            choice: carrier("p")
+        ),
+        Case(
+            description: "a later copy of a duplicate carries nothing",
+            sale: sale(),
+            tokens: [
+                token("p", days: (-9)...(-8)), token("q", days: (-9)...(-8), offset: 1),
+                token("q", offset: 2, later: true), token("u", .acquisition, offset: 3),
+            ],
+            choice: carrier("u")
+        ),
+        Case(
+            description: "asked for, by a later copy of a duplicate: any other",
+            sale: sale(asked: "q"),
+            tokens: [
+                token("p", days: (-9)...(-8)), token("q", days: (-9)...(-8), offset: 1),
+                token("q", offset: 2, later: true), token("u", .acquisition, offset: 3),
+            ],
+            choice: carrier("u")
+        ),
+        Case(
+            description: "refund under its buy's token, by a later copy",
+            sale: sale(day: 20, .refund(boughtUnder: TokenID("q"))),
+            tokens: [
+                token("q", .acquisition, days: (-9)...(-8)),
+                token("q", .acquisition, offset: 1, later: true), token("s", offset: 2),
+            ],
+            choice: carrier("q")
+        ),
+        Case(
+            description: "renewal under a start without expiry, by a later copy",
+            sale: sale(day: 400, .later(startedUnder: TokenID("a"))),
+            tokens: [token("a"), token("a", nil, days: nil, offset: 1, later: true)],
+            choice: carrier("a")
         ),
         Case(
             description: "tokens without customer have no period",

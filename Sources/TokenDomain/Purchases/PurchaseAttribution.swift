@@ -1,4 +1,4 @@
-/// A token of a customer, as attribution sees it.
+/// A token of a customer, as attribution sees it: once for each claim about its dates.
 package struct CustomerToken: Hashable, Sendable {
     package var token: ExternalPurchaseToken
     /// In `tokens.decoded`: the lowest of a period is its primary.
@@ -7,20 +7,28 @@ package struct CustomerToken: Hashable, Sendable {
     package var hasCustomer: Bool
     /// Apple does not know it.
     package var isRefused: Bool
+    /// A copy of the token that came after another one, and says something else.
+    ///
+    /// It is in no period: for `dedupe` it is a repeat.
+    package var isLaterClaim: Bool
 
     package init(
         token: ExternalPurchaseToken,
         offset: Int64,
         hasCustomer: Bool,
-        isRefused: Bool = false
+        isRefused: Bool = false,
+        isLaterClaim: Bool = false
     ) {
         self.token = token
         self.offset = offset
         self.hasCustomer = hasCustomer
         self.isRefused = isRefused
+        self.isLaterClaim = isLaterClaim
     }
 
-    package var period: TokenPeriod? { hasCustomer ? TokenPeriod(of: token) : nil }
+    package var period: TokenPeriod? {
+        hasCustomer && !isLaterClaim ? TokenPeriod(of: token) : nil
+    }
 
     /// Active: creation ≤ t < expiration; a token without expiry from its creation on.
     package func isActive(at time: Timestamp) -> Bool {
@@ -87,7 +95,7 @@ package struct PurchaseAttribution {
 
     /// - Parameters:
     ///   - sale: what is to be reported.
-    ///   - tokens: all of the customer's, in any order.
+    ///   - tokens: all of the customer's, each once for each claim, in any order.
     ///   - window: how much older than the sale a token without expiry may be.
     ///   - isWaitOver: whether the token that was asked for is waited for no longer.
     /// - Returns: the choice, which stands once it is reported.
@@ -97,12 +105,31 @@ package struct PurchaseAttribution {
         window: Milliseconds,
         isWaitOver: Bool = false
     ) -> Choice {
-        PurchaseAttribution(
+        let tokens =
+            tokens.allSatisfy { $0.token.lane == sale.lane }
+            ? tokens : tokens.filter { $0.token.lane == sale.lane }
+        return PurchaseAttribution(
             sale: sale,
-            tokens: tokens.allSatisfy { $0.token.lane == sale.lane }
-                ? tokens : tokens.filter { $0.token.lane == sale.lane },
+            tokens: withoutClaimsOfDuplicates(tokens),
             window: window
         ).choose(isWaitOver: isWaitOver)
+    }
+
+    /// `report` has a token's role by its first claim: under a duplicate it takes no sale, whatever
+    /// a later copy says.
+    private static func withoutClaimsOfDuplicates(_ tokens: [CustomerToken]) -> [CustomerToken] {
+        guard tokens.contains(where: \.isLaterClaim) else {
+            return tokens
+        }
+        let first = firstOffsets(tokens)
+        let duplicates = Set(
+            tokens.lazy.filter { token in
+                token.period.map { first[$0] != token.offset } ?? false
+            }.map(\.token.externalPurchaseID)
+        )
+        return tokens.filter {
+            !$0.isLaterClaim || !duplicates.contains($0.token.externalPurchaseID)
+        }
     }
 
     private func choose(isWaitOver: Bool) -> Choice {
@@ -110,13 +137,16 @@ package struct PurchaseAttribution {
             return .token(buy)
         }
         if let asked = sale.asked {
-            guard let token = tokens.first(where: { $0.token.externalPurchaseID == asked }) else {
+            let claims = tokens.filter { $0.token.externalPurchaseID == asked }
+            guard !claims.isEmpty else {
                 return isWaitOver ? byDate() : .askedUnknown
             }
-            if let primary = primary(of: token), isAllowed(primary),
-                primary.isActive(at: sale.date)
-            {
-                return .token(primary.token.externalPurchaseID)
+            // The first claim goes first: `report` has the token's role by it.
+            let carrier = claims.sorted { $0.offset < $1.offset }
+                .compactMap { primary(of: $0) }
+                .first { isAllowed($0) && $0.isActive(at: sale.date) }
+            if let carrier {
+                return .token(carrier.token.externalPurchaseID)
             }
         }
         return byDate()
@@ -135,17 +165,20 @@ package struct PurchaseAttribution {
     }
 
     /// Whether a refund stays with the token of its buy, whatever it asks for: that one has no
-    /// expiry, or is not expired.
+    /// expiry, or is not expired, by any claim.
     private func isOpen(_ buy: TokenID) -> Bool {
-        tokens.first { $0.token.externalPurchaseID == buy }.map { own in
-            isAllowed(own) && own.token.tokenExpirationDate.map { sale.date < $0 } ?? true
-        } ?? false
+        tokens.contains { own in
+            own.token.externalPurchaseID == buy && isAllowed(own)
+                && own.token.tokenExpirationDate.map { sale.date < $0 } ?? true
+        }
     }
 
     private func unlimited(_ start: TokenID) -> Choice? {
-        tokens.first { $0.token.externalPurchaseID == start }.flatMap { token in
-            token.token.tokenExpirationDate == nil && isAllowed(token) ? .token(start) : nil
+        let isUnlimited = tokens.contains { token in
+            token.token.externalPurchaseID == start && token.token.tokenExpirationDate == nil
+                && isAllowed(token)
         }
+        return isUnlimited ? .token(start) : nil
     }
 
     // MARK: The customer's tokens
@@ -167,7 +200,7 @@ package struct PurchaseAttribution {
     }
 
     /// The best of the tokens that expire and are active: SERVICES before ACQUISITION before other
-    /// types, then the youngest, then the one that came first.
+    /// types, then first claims, then the youngest, then the one that came first.
     private func active() -> Choice? {
         let fitting = tokens.filter { token in
             token.token.tokenExpirationDate != nil && token.isActive(at: sale.date)
@@ -176,7 +209,7 @@ package struct PurchaseAttribution {
         guard !fitting.isEmpty else {
             return nil
         }
-        let first = firstOffsets()
+        let first = Self.firstOffsets(tokens)
         return fitting.lazy.filter { token in
             token.period.map { first[$0] == token.offset } ?? true
         }.min { Self.rank($0) < Self.rank($1) }.map { .token($0.token.externalPurchaseID) }
@@ -184,7 +217,7 @@ package struct PurchaseAttribution {
 
     /// The offset of each period's primary, in one pass: an app that asks at each launch makes a
     /// thousand tokens of one period.
-    private func firstOffsets() -> [TokenPeriod: Int64] {
+    private static func firstOffsets(_ tokens: [CustomerToken]) -> [TokenPeriod: Int64] {
         var first: [TokenPeriod: Int64] = [:]
         for token in tokens where !token.isRefused {
             if let period = token.period {
@@ -194,14 +227,14 @@ package struct PurchaseAttribution {
         return first
     }
 
-    private static func rank(_ token: CustomerToken) -> (Int, Int64, Int64) {
+    private static func rank(_ token: CustomerToken) -> (Int, Int, Int64, Int64) {
         let type =
             switch token.token.tokenType?.known {
             case .services: 0
             case .acquisition: 1
             default: 2
             }
-        return (type, youngestFirst(token), token.offset)
+        return (type, token.isLaterClaim ? 1 : 0, youngestFirst(token), token.offset)
     }
 
     /// Lower for a later creation: of every date there is, which the negative is not.

@@ -85,7 +85,8 @@ struct DoctorInternalTopics {
                 let sentence =
                     "\(retentionSetting) of broker \(node) not looked at, which wants"
                     + " DescribeConfigs on the cluster: \(DoctorKafka.sentence(error));"
-                    + " it should be \(retentionMinutesMin)"
+                    + " it should be \(retentionMinutesMin); Deploy/acls.sh gives the operator that"
+                    + " right"
                 skipped = skipped ?? DoctorFinding.skipped(.kafka, sentence)
             }
         }

@@ -5,12 +5,16 @@ extension PurchaseCheckBook {
     /// customer by its own id.
     static func byKey(_ tokens: [PurchaseCheckInput.OwnedToken]) -> [String: [CustomerToken]] {
         var byKey: [String: [CustomerToken]] = [:]
+        var known: [String: Set<TokenID>] = [:]
         for (index, owned) in tokens.enumerated() {
-            byKey[owned.customer ?? owned.token.externalPurchaseID.text, default: []].append(
+            let id = owned.token.externalPurchaseID
+            let key = owned.customer ?? id.text
+            byKey[key, default: []].append(
                 CustomerToken(
                     token: owned.token,
                     offset: Int64(index),
-                    hasCustomer: owned.customer != nil
+                    hasCustomer: owned.customer != nil,
+                    isLaterClaim: !known[key, default: []].insert(id).inserted
                 )
             )
         }

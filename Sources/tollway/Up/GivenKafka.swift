@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Glibc
 internal import Kafka
 internal import StageRuntime
 internal import TokenDomain
@@ -28,24 +29,26 @@ enum GivenKafka {
     ///   of its records and report them to the simulator. Exit 75 where workers of another `up`
     ///   stay: they have the names of ours, and each would fence the other for ever.
     ///   ``DemoInterrupted`` on the first signal.
-    static func refuseOthers(prefix: String, settings: KafkaSettings, http: DemoHTTP) throws {
+    /// - Returns: what keeps others out until the end; nil for an embedded broker.
+    static func refuseOthers(
+        prefix: String,
+        settings: KafkaSettings,
+        http: DemoHTTP
+    ) throws -> RunLock? {
         let admin = try KafkaAdmin(settings: settings, deadlineMilliseconds: deadlineMilliseconds)
         defer { admin.close() }
-        guard !EmbeddedBroker.isClusterID(try admin.clusterID()) else {
+        let id = try admin.clusterID()
+        guard !EmbeddedBroker.isClusterID(id) else {
             // It cannot be asked, and nothing that lasts is in it.
-            return
+            return nil
         }
+        let lock = try Self.lock(cluster: id, prefix: prefix, in: lockFolder)
         let seconds = settings.sessionMilliseconds * 2 / 1_000
         let deadline = Date().addingTimeInterval(Double(seconds))
         var isSaid = false
         while let other = try memberOfUp(prefix: prefix, admin) {
             guard Date() < deadline else {
-                throw CommandFailure(
-                    .tryAgain,
-                    code: "up.running",
-                    "\(other) of this Kafka: another tollway up uses it; end that one, or set"
-                        + " another \(Setting.topicPrefix.fullName)"
-                )
+                throw running("\(other) of this Kafka")
             }
             if !isSaid {
                 isSaid = true
@@ -55,6 +58,44 @@ enum GivenKafka {
             }
             try http.pause(milliseconds: lookMilliseconds)
         }
+        return lock
+    }
+
+    /// Nobody else can write where a session has a folder of its own.
+    private static var lockFolder: URL {
+        ProcessInfo.processInfo.environment["XDG_RUNTIME_DIR"]
+            .flatMap { $0.hasPrefix("/") ? URL(fileURLWithPath: $0) : nil }
+            ?? FileManager.default.temporaryDirectory
+    }
+
+    /// Keeps out another `up` of this user on this machine: two that start at the same moment see
+    /// no member of each other.
+    ///
+    /// - Throws: exit 75 where another one has it.
+    /// - Returns: nil where the file cannot be made: members are looked at all the same.
+    static func lock(
+        cluster id: String,
+        prefix: String,
+        in folder: URL
+    ) throws(CommandFailure) -> RunLock? {
+        let name = "tollway-up-\(getuid())-\(id)-\(prefix)lock"
+        let file = folder.appendingPathComponent(name)
+        guard let lock = try RunLock(file, or: running("this Kafka is taken")) else {
+            Console.say(
+                "\(file.path) cannot be written: an up that starts at this moment is not seen"
+            )
+            return nil
+        }
+        return lock
+    }
+
+    private static func running(_ how: String) -> CommandFailure {
+        CommandFailure(
+            .tryAgain,
+            code: "up.running",
+            "\(how): another tollway up uses it; end that one, or set another"
+                + " \(Setting.topicPrefix.fullName)"
+        )
     }
 
     /// One that another `up` has started, and its group; nil where nobody reads there.

@@ -79,7 +79,18 @@ enum UpCommand {
         guard let url = folder ?? runFolder?.url else {
             preconditionFailure("a run has a folder")
         }
-        let lock = try FolderLock(url)
+        let file = url.appendingPathComponent("lock")
+        let lock = try RunLock(
+            file,
+            or: CommandFailure(
+                .tryAgain,
+                code: "up.folder",
+                "another tollway up uses \(url.path): end it, or name another --dir"
+            )
+        )
+        guard let lock else {
+            throw CommandFailure(.failed, code: "up.folder", "\(file.path) cannot be written")
+        }
         defer { lock.release() }
         let run = try UpRun(
             folder: url,
@@ -116,24 +127,22 @@ enum UpCommand {
     }
 }
 
-/// Keeps a second run out of a folder; the system takes it back from a process that is killed.
-private struct FolderLock {
+/// Keeps a second run out; the system takes it back from a process that is killed.
+struct RunLock {
     private let descriptor: Int32
 
-    /// - Throws: exit 75 where another run has it.
-    init(_ folder: URL) throws(CommandFailure) {
-        let path = folder.appendingPathComponent("lock").path
-        descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    /// Locks a file, which is made where it is missing.
+    ///
+    /// - Throws: `refusal` where another run has it.
+    /// - Returns: nil where the file cannot be written.
+    init?(_ file: URL, or refusal: CommandFailure) throws(CommandFailure) {
+        descriptor = unsafe open(file.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else {
-            throw CommandFailure(.failed, code: "up.folder", "\(path) cannot be written")
+            return nil
         }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             close(descriptor)
-            throw CommandFailure(
-                .tryAgain,
-                code: "up.folder",
-                "another tollway up uses \(folder.path): end it, or name another --dir"
-            )
+            throw refusal
         }
     }
 

@@ -47,6 +47,7 @@ final class UpRun {
     private let environment: [String: String]
     private var children: [Child] = []
     private var running: DemoCluster?
+    private var lock: RunLock?
 
     init(
         folder: URL,
@@ -169,7 +170,7 @@ final class UpRun {
         running = cluster
         let settings = try cluster.settings(clientID: "tollway-up")
         if case .given = cluster {
-            try GivenKafka.refuseOthers(prefix: prefix, settings: settings, http: http)
+            lock = try GivenKafka.refuseOthers(prefix: prefix, settings: settings, http: http)
         }
         try cluster.createTopics(prefix: prefix, settings: settings)
         if case .local = cluster, isKept {
@@ -371,5 +372,7 @@ final class UpRun {
             if isKept { kafka.stop() } else { kafka.wipe() }
         }
         running = nil
+        lock?.release()
+        lock = nil
     }
 }

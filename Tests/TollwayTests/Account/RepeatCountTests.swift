@@ -24,7 +24,11 @@ import TokenWire
         /// Apple has refused it since.
         case refused
         case refusedBeforeAnother
+        /// As earlier versions wrote it: what it said is gone.
         case refusedAsDuplicate
+        case refusedAndKept
+        /// Apple has refused it since, and knows it.
+        case knownAfterAll
         /// Apple has refused it before it came in.
         case refusedUnheard
 
@@ -40,7 +44,8 @@ import TokenWire
             let (index, head): (UInt32, PeriodHead?) =
                 switch self {
                 case .taken: (0, nil)
-                case .takenAsDuplicate, .refusedAsDuplicate: (1, first)
+                case .takenAsDuplicate, .refusedAsDuplicate, .refusedAndKept, .knownAfterAll:
+                    (1, first)
                 case .takenAfterRefused:
                     (12, PeriodHead(count: 13, primary: .init(index: 12, id: Array(id.text.utf8))))
                 case .refused: (0, PeriodHead(count: 1, primary: nil))
@@ -48,6 +53,7 @@ import TokenWire
                 case .refusedBeforeAnother:
                     (0, PeriodHead(count: 2, primary: .init(index: 1, id: other)))
                 }
+            let isKept = [.takenAsDuplicate, .refusedAndKept, .knownAfterAll].contains(self)
             return DedupeRecord(
                 identity: DedupeKey(Hash.sha256(material).span),
                 place: self == .refusedUnheard
@@ -55,7 +61,9 @@ import TokenWire
                 externalPurchaseID: Array(id.text.utf8),
                 keysExpire: start + .days(400),
                 head: head,
-                token: self == .takenAsDuplicate ? Array(#"{"receivedAt":1"#.utf8) : nil,
+                token: isKept ? Array(#"{"receivedAt":1"#.utf8) : nil,
+                tokenStanding: self == .refusedAndKept
+                    ? .refused : self == .knownAfterAll ? .known : .taken,
                 isUnheard: self == .refusedUnheard
             )
         }
@@ -96,7 +104,8 @@ import TokenWire
             (.taken, 24, 5, false, 0), (.takenAsDuplicate, 24, 5, false, 0),
             (.takenAfterRefused, 0, 5, true, 0), (.takenAfterRefused, 24, 5, false, 0),
             (.refused, 24, 5, false, 1), (.refusedBeforeAnother, 24, 5, false, 1),
-            (.refusedAsDuplicate, 24, 5, false, 1),
+            (.refusedAsDuplicate, 24, 5, false, 1), (.refusedAndKept, 24, 5, false, 1),
+            (.knownAfterAll, 24, 5, false, 1),
             // Sent again after the refusal.
             (.refused, 24, 30, true, 0),
             (.refusedUnheard, -30, 0, false, 0),
