@@ -62,6 +62,10 @@ enum Fact {
         text.map { [(name, JSONText.quoted($0))] } ?? []
     }
 
+    static func date(_ name: String, _ date: Timestamp?) -> [(name: String, json: String)] {
+        number(name, date?.milliseconds)
+    }
+
     static func number(_ name: String, _ number: Int64?) -> [(name: String, json: String)] {
         number.map { [(name, "\($0)")] } ?? []
     }

@@ -34,6 +34,9 @@ extension TraceSearch {
                     Fact.text("environment", token.token.externalPurchaseID.environment.rawValue)
                         + Fact.number("appAppleId", token.token.appAppleID)
                         + Fact.text("bundleId", token.token.bundleID)
+                        // Copies of a token may differ in them.
+                        + Fact.date("tokenCreationDate", token.token.tokenCreationDate)
+                        + Fact.date("tokenExpirationDate", token.token.tokenExpirationDate)
                 )
             )
         }
