@@ -211,6 +211,7 @@ int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_
     if (!front_add(store, changes, len) || !front_add(store, last, last_len)) {
         /* Half a batch must not reach a file: the store is behind then, as after a crash. */
         front_free(store);
+        floors_free(store);
         return fail_with(error, CSTORE_FAILED, "no memory");
     }
     if (front_is_full(store) && front_spill_to_file(store, error) != 0)

@@ -10,6 +10,7 @@ struct cstore_cursor {
     uint8_t *bounds;
     struct key_range range; /* as it was asked for */
     bool notes_floor;       /* with what is read first */
+    struct floor_key stored; /* what RocksDB had next then; the end where it had none */
     struct front_part front;
     size_t next_change;
     struct buffer entries;
@@ -66,6 +67,7 @@ cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start
     size_t group = group_len(store->shared, whole, prefix_len + 1);
     /* A group by name has few keys, and there are many of them. */
     cursor->notes_floor = table == CSTORE_DUE && (group == 0 || is_kind(group));
+    floor_key_set(&cursor->stored, range.end, range.end_len);
     if (cursor->notes_floor && !floor_seek(store, &range))
         return cursor;
     if (store->is_restoring || !has_groups(store->shared, whole, prefix_len + 1)) {
@@ -79,6 +81,9 @@ cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start
         fail_with(error, CSTORE_FAILED, "no memory");
         return NULL;
     }
+    /* After the spill, which lowers it. */
+    if (cursor->notes_floor && !floor_seek_in_rocksdb(store, &range))
+        return cursor;
     if (group == 0 || filter_may_have(&store->filter, group_hash(whole, group)))
         open_iterator(cursor, &range, prefix_len == 0);
     return cursor;
@@ -127,6 +132,8 @@ static bool take_next(cstore_cursor *cursor, size_t *count)
     }
     bool has_room = true;
     bool is_appended = order > 0 || !change.is_removal;
+    if (is_appended && cursor->notes_floor && *count == 0 && key != NULL)
+        floor_key_set(&cursor->stored, key, key_len);
     if (order > 0) {
         const char *value = rocksdb_iter_value(cursor->iterator, &value_len);
         has_room = append_entry(cursor, key, key_len, (const uint8_t *)value, value_len);
@@ -145,10 +152,12 @@ static bool take_next(cstore_cursor *cursor, size_t *count)
 static void note_floor(cstore_cursor *cursor, size_t count)
 {
     const struct key_range *range = &cursor->range;
+    struct floor_key key;
     struct change first = {.key = range->end, .key_len = (uint32_t)range->end_len};
     if (count > 0)
         change_read(cursor->entries.bytes, 0, &first);
-    floor_note(cursor->store, range->first, range->first_len, first.key, first.key_len);
+    floor_key_set(&key, first.key, first.key_len);
+    floor_note(cursor->store, range->first, range->first_len, &key, &cursor->stored);
     cursor->notes_floor = false;
 }
 

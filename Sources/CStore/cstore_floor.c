@@ -5,47 +5,71 @@
 /*
  * Where the first key behind the start of a scan lies.  A due table is a queue: keys are put at its end and
  * removed at its beginning, and RocksDB passes every removal again with each scan until a merge drops it,
- * 0.1 us each.  The floor of a start says that no key lies between the two, so that the next scan begins
- * there.
+ * up to 0.5 us each.  The floor of a start says that no key lies between the two, so that the next scan
+ * begins there.  Where keys come in no order, each that is put lowers the floor to itself: of RocksDB alone
+ * there is another one, which only a spill lowers.
  */
 
 /* Of a store; the least recently used goes. */
 #define FLOOR_COUNT_MAX 64
-/* Longer keys have no floor. */
-#define FLOOR_KEY_LEN_MAX 128
 
 struct floor {
     uint64_t used_at; /* in scans of the store */
-    uint32_t start_len, first_len;
-    uint8_t start[FLOOR_KEY_LEN_MAX];
-    uint8_t first[FLOOR_KEY_LEN_MAX];
+    struct floor_key start;
+    struct floor_key first;  /* of all that there is */
+    struct floor_key stored; /* of what RocksDB has, and the front does not remove or put anew */
 };
 
-/* Whether there is no key from ${key} on to the first of the floor. */
-static bool is_below(const struct floor *floor, const uint8_t *key, size_t len)
+void floor_key_set(struct floor_key *key, const uint8_t *bytes, size_t len)
 {
-    return key_compare(floor->start, floor->start_len, key, len) <= 0
-        && key_compare(key, len, floor->first, floor->first_len) < 0;
+    key->len = len;
+    if (len <= FLOOR_KEY_LEN_MAX)
+        memcpy(key->bytes, bytes, len);
 }
 
-bool floor_seek(cstore *store, struct key_range *range)
+/* Whether there is no key from ${key} on to ${end} of the floor. */
+static bool is_below(const struct floor *floor, const struct floor_key *end, const uint8_t *key,
+                     size_t len)
+{
+    return key_compare(floor->start.bytes, floor->start.len, key, len) <= 0
+        && key_compare(key, len, end->bytes, end->len) < 0;
+}
+
+static struct floor_key *end_of(struct floor *floor, bool is_stored)
+{
+    return is_stored ? &floor->stored : &floor->first;
+}
+
+static bool seek(cstore *store, bool is_stored, struct key_range *range)
 {
     struct floors *floors = &store->floors;
     struct floor *best = NULL;
-    floors->scan_count++;
     for (size_t i = 0; i < floors->count; i++) {
         struct floor *floor = &floors->all[i];
-        if (is_below(floor, range->first, range->first_len)
-            && (best == NULL || key_compare(best->first, best->first_len, floor->first,
-                                            floor->first_len) < 0))
+        const struct floor_key *end = end_of(floor, is_stored);
+        if (is_below(floor, end, range->first, range->first_len)
+            && (best == NULL
+                || key_compare(end_of(best, is_stored)->bytes, end_of(best, is_stored)->len,
+                               end->bytes, end->len) < 0))
             best = floor;
     }
     if (best == NULL)
         return true;
     best->used_at = floors->scan_count;
-    range->first = best->first;
-    range->first_len = best->first_len;
+    range->first = end_of(best, is_stored)->bytes;
+    range->first_len = end_of(best, is_stored)->len;
     return key_compare(range->first, range->first_len, range->end, range->end_len) < 0;
+}
+
+bool floor_seek(cstore *store, struct key_range *range)
+{
+    store->floors.scan_count++;
+    return seek(store, false, range);
+}
+
+bool floor_seek_in_rocksdb(cstore *store, struct key_range *range)
+{
+    return seek(store, true, range);
 }
 
 /* The floor of that start, one that is free, or the one that goes; NULL: no memory. */
@@ -54,7 +78,7 @@ static struct floor *floor_of(struct floors *floors, const uint8_t *start, size_
     struct floor *oldest = floors->all;
     for (size_t i = 0; i < floors->count; i++) {
         struct floor *floor = &floors->all[i];
-        if (key_compare(floor->start, floor->start_len, start, len) == 0)
+        if (key_compare(floor->start.bytes, floor->start.len, start, len) == 0)
             return floor;
         if (floor->used_at < oldest->used_at)
             oldest = floor;
@@ -68,36 +92,55 @@ static struct floor *floor_of(struct floors *floors, const uint8_t *start, size_
     return &all[floors->count++];
 }
 
-void floor_note(cstore *store, const uint8_t *start, size_t start_len, const uint8_t *first,
-                size_t first_len)
+/* Whether it is a key behind the start: else it says nothing. */
+static bool is_behind(const struct floor_key *key, const uint8_t *start, size_t start_len)
 {
-    if (start_len > FLOOR_KEY_LEN_MAX || first_len > FLOOR_KEY_LEN_MAX
-        || key_compare(start, start_len, first, first_len) >= 0)
+    return key->len <= FLOOR_KEY_LEN_MAX
+        && key_compare(start, start_len, key->bytes, key->len) < 0;
+}
+
+void floor_note(cstore *store, const uint8_t *start, size_t start_len,
+                const struct floor_key *first, const struct floor_key *stored)
+{
+    bool has_first = is_behind(first, start, start_len);
+    bool has_stored = is_behind(stored, start, start_len);
+    if (start_len > FLOOR_KEY_LEN_MAX || (!has_first && !has_stored))
         return;
     struct floor *floor = floor_of(&store->floors, start, start_len);
     /* Without one the next scan takes longer, and finds the same. */
     if (floor == NULL)
         return;
     floor->used_at = store->floors.scan_count;
-    floor->start_len = (uint32_t)start_len;
-    floor->first_len = (uint32_t)first_len;
-    memcpy(floor->start, start, start_len);
-    memcpy(floor->first, first, first_len);
+    floor_key_set(&floor->start, start, start_len);
+    floor->first = has_first ? *first : floor->start;
+    floor->stored = has_stored ? *stored : floor->start;
 }
 
-void floor_lower(cstore *store, const struct change *change)
+static void lower(cstore *store, bool is_stored, const struct change *change)
 {
     if (change->is_removal)
         return;
     for (size_t i = 0; i < store->floors.count; i++) {
         struct floor *floor = &store->floors.all[i];
-        if (!is_below(floor, change->key, change->key_len))
+        struct floor_key *end = end_of(floor, is_stored);
+        if (!is_below(floor, end, change->key, change->key_len))
             continue;
         /* One with a key that is too long is of no use: nothing lies below it. */
-        bool has_room = change->key_len <= FLOOR_KEY_LEN_MAX;
-        floor->first_len = has_room ? change->key_len : floor->start_len;
-        memcpy(floor->first, has_room ? change->key : floor->start, floor->first_len);
+        if (change->key_len <= FLOOR_KEY_LEN_MAX)
+            floor_key_set(end, change->key, change->key_len);
+        else
+            *end = floor->start;
     }
+}
+
+void floor_lower(cstore *store, const struct change *change)
+{
+    lower(store, false, change);
+}
+
+void floor_lower_in_rocksdb(cstore *store, const struct change *change)
+{
+    lower(store, true, change);
 }
 
 void floors_free(cstore *store)

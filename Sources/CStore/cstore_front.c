@@ -211,13 +211,20 @@ static struct sorted_change *sorted_front(const struct front *front)
     return NULL;
 }
 
+static void note_spilled(cstore *store, const struct change *change)
+{
+    group_spilled(store, change);
+    if (change->key[0] == CSTORE_DUE)
+        floor_lower_in_rocksdb(store, change);
+}
+
 static void write_to_memory(cstore *store, const struct sorted_change *sorted, char **message)
 {
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
     for (size_t i = 0; i < store->front.key_count; i++) {
         struct change change;
         change_read(store->front.changes.bytes, sorted[i].position, &change);
-        group_spilled(store, &change);
+        note_spilled(store, &change);
         if (change.is_removal)
             rocksdb_writebatch_delete(batch, (const char *)change.key, change.key_len);
         else
@@ -240,7 +247,7 @@ static void write_file(cstore *store, const struct sorted_change *sorted, const 
             __builtin_prefetch(front->changes.bytes + sorted[i + SORTED_AHEAD].position);
         struct change change;
         change_read(front->changes.bytes, sorted[i].position, &change);
-        group_spilled(store, &change);
+        note_spilled(store, &change);
         if (change.is_removal)
             rocksdb_sstfilewriter_delete(writer, (const char *)change.key, change.key_len, message);
         else
