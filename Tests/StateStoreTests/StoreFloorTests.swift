@@ -124,14 +124,19 @@ import TokenDomain
             try store.apply(changes, changelogOffset: Int64(offset))
             try model.apply(changes, changelogOffset: Int64(offset))
             let inside = Self.key(Int.random(in: 0...begin + 60, using: &generator))
-            for (start, prefix) in [([], []), (bytes("w"), bytes("w")), (inside, bytes("w"))] {
+            // A scan of all has what waits in memory written, which the others leave where it is.
+            let isOfAll = !isGrouped || Int.random(in: 0..<15, using: &generator) == 0
+            let all: [([UInt8], [UInt8])] = isOfAll ? [([], [])] : []
+            for (start, prefix) in all + [(bytes("w"), bytes("w")), (inside, bytes("w"))] {
                 #expect(
                     try Self.first(store, from: start, within: prefix)
                         == Self.first(model, from: start, within: prefix),
                     "seed \(seed), offset \(offset)"
                 )
             }
-            #expect(try Self.first(store, from: bytes("x"), within: bytes("x")) == [])
+            if isOfAll {
+                #expect(try Self.first(store, from: bytes("x"), within: bytes("x")) == [])
+            }
         }
     }
 }
