@@ -68,7 +68,7 @@ cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start
     /* A group by name has few keys, and there are many of them. */
     cursor->notes_floor = table == CSTORE_DUE && (group == 0 || is_kind(group));
     floor_key_set(&cursor->stored, range.end, range.end_len);
-    if (cursor->notes_floor && !floor_seek(store, &range))
+    if (cursor->notes_floor && !floor_seek(store, FLOOR_OF_ALL, &range))
         return cursor;
     if (store->is_restoring || !has_groups(store->shared, whole, prefix_len + 1)) {
         /* To look through all of the front would cost more. */
@@ -82,7 +82,7 @@ cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start
         return NULL;
     }
     /* After the spill, which lowers it. */
-    if (cursor->notes_floor && !floor_seek_in_rocksdb(store, &range))
+    if (cursor->notes_floor && !floor_seek(store, FLOOR_OF_ROCKSDB, &range))
         return cursor;
     if (group == 0 || filter_may_have(&store->filter, group_hash(whole, group)))
         open_iterator(cursor, &range, prefix_len == 0);

@@ -16,8 +16,7 @@
 struct floor {
     uint64_t used_at; /* in scans of the store */
     struct floor_key start;
-    struct floor_key first;  /* of all that there is */
-    struct floor_key stored; /* of what RocksDB has, and the front does not remove or put anew */
+    struct floor_key first[FLOOR_OF_COUNT];
 };
 
 void floor_key_set(struct floor_key *key, const uint8_t *bytes, size_t len)
@@ -27,49 +26,33 @@ void floor_key_set(struct floor_key *key, const uint8_t *bytes, size_t len)
         memcpy(key->bytes, bytes, len);
 }
 
-/* Whether there is no key from ${key} on to ${end} of the floor. */
-static bool is_below(const struct floor *floor, const struct floor_key *end, const uint8_t *key,
+/* Whether there is no key from ${key} on to ${first} of the floor. */
+static bool is_below(const struct floor *floor, const struct floor_key *first, const uint8_t *key,
                      size_t len)
 {
     return key_compare(floor->start.bytes, floor->start.len, key, len) <= 0
-        && key_compare(key, len, end->bytes, end->len) < 0;
+        && key_compare(key, len, first->bytes, first->len) < 0;
 }
 
-static struct floor_key *end_of(struct floor *floor, bool is_stored)
-{
-    return is_stored ? &floor->stored : &floor->first;
-}
-
-static bool seek(cstore *store, bool is_stored, struct key_range *range)
+bool floor_seek(cstore *store, enum floor_of of, struct key_range *range)
 {
     struct floors *floors = &store->floors;
     struct floor *best = NULL;
+    floors->scan_count++;
     for (size_t i = 0; i < floors->count; i++) {
         struct floor *floor = &floors->all[i];
-        const struct floor_key *end = end_of(floor, is_stored);
-        if (is_below(floor, end, range->first, range->first_len)
-            && (best == NULL
-                || key_compare(end_of(best, is_stored)->bytes, end_of(best, is_stored)->len,
-                               end->bytes, end->len) < 0))
+        const struct floor_key *first = &floor->first[of];
+        if (is_below(floor, first, range->first, range->first_len)
+            && (best == NULL || key_compare(best->first[of].bytes, best->first[of].len,
+                                            first->bytes, first->len) < 0))
             best = floor;
     }
     if (best == NULL)
         return true;
     best->used_at = floors->scan_count;
-    range->first = end_of(best, is_stored)->bytes;
-    range->first_len = end_of(best, is_stored)->len;
+    range->first = best->first[of].bytes;
+    range->first_len = best->first[of].len;
     return key_compare(range->first, range->first_len, range->end, range->end_len) < 0;
-}
-
-bool floor_seek(cstore *store, struct key_range *range)
-{
-    store->floors.scan_count++;
-    return seek(store, false, range);
-}
-
-bool floor_seek_in_rocksdb(cstore *store, struct key_range *range)
-{
-    return seek(store, true, range);
 }
 
 /* The floor of that start, one that is free, or the one that goes; NULL: no memory. */
@@ -112,35 +95,25 @@ void floor_note(cstore *store, const uint8_t *start, size_t start_len,
         return;
     floor->used_at = store->floors.scan_count;
     floor_key_set(&floor->start, start, start_len);
-    floor->first = has_first ? *first : floor->start;
-    floor->stored = has_stored ? *stored : floor->start;
+    floor->first[FLOOR_OF_ALL] = has_first ? *first : floor->start;
+    floor->first[FLOOR_OF_ROCKSDB] = has_stored ? *stored : floor->start;
 }
 
-static void lower(cstore *store, bool is_stored, const struct change *change)
+void floor_lower(cstore *store, enum floor_of of, const struct change *change)
 {
     if (change->is_removal)
         return;
     for (size_t i = 0; i < store->floors.count; i++) {
         struct floor *floor = &store->floors.all[i];
-        struct floor_key *end = end_of(floor, is_stored);
-        if (!is_below(floor, end, change->key, change->key_len))
+        struct floor_key *first = &floor->first[of];
+        if (!is_below(floor, first, change->key, change->key_len))
             continue;
         /* One with a key that is too long is of no use: nothing lies below it. */
         if (change->key_len <= FLOOR_KEY_LEN_MAX)
-            floor_key_set(end, change->key, change->key_len);
+            floor_key_set(first, change->key, change->key_len);
         else
-            *end = floor->start;
+            *first = floor->start;
     }
-}
-
-void floor_lower(cstore *store, const struct change *change)
-{
-    lower(store, false, change);
-}
-
-void floor_lower_in_rocksdb(cstore *store, const struct change *change)
-{
-    lower(store, true, change);
 }
 
 void floors_free(cstore *store)

@@ -159,7 +159,7 @@ bool front_add(cstore *store, const uint8_t *changes, size_t len)
                 return false;
             add_to_filter(store, change, hash);
             if (change->key[0] == CSTORE_DUE)
-                floor_lower(store, change);
+                floor_lower(store, FLOOR_OF_ALL, change);
             struct front_slot *slot =
                 slot_of(front, change->key[0], change->key + 1, change->key_len - 1,
                         slot_hash(hash));
@@ -215,7 +215,7 @@ static void note_spilled(cstore *store, const struct change *change)
 {
     group_spilled(store, change);
     if (change->key[0] == CSTORE_DUE)
-        floor_lower_in_rocksdb(store, change);
+        floor_lower(store, FLOOR_OF_ROCKSDB, change);
 }
 
 static void write_to_memory(cstore *store, const struct sorted_change *sorted, char **message)

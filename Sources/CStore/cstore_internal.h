@@ -178,19 +178,18 @@ struct floor_key {
     uint8_t bytes[FLOOR_KEY_LEN_MAX];
 };
 void floor_key_set(struct floor_key *key, const uint8_t *bytes, size_t len);
+/* Of what a floor says that nothing lies below it: all, or RocksDB alone as of the last spill, without what
+ * the front removes or puts anew. */
+enum floor_of { FLOOR_OF_ALL, FLOOR_OF_ROCKSDB, FLOOR_OF_COUNT };
 /* Have a scan begin behind what is known to be empty: false where that is all of its range.  The range
  * refers to the floor then, until the next note. */
-bool floor_seek(cstore *store, struct key_range *range);
-/* The same of RocksDB alone, as of the last spill. */
-bool floor_seek_in_rocksdb(cstore *store, struct key_range *range);
+bool floor_seek(cstore *store, enum floor_of of, struct key_range *range);
 /* A scan from ${start} has met ${first} as its first key, or as its end; RocksDB, where the front does not
  * say otherwise, has none before ${stored}. */
 void floor_note(cstore *store, const uint8_t *start, size_t start_len,
                 const struct floor_key *first, const struct floor_key *stored);
-/* A change is made: if it puts a key, no floor may be above that. */
-void floor_lower(cstore *store, const struct change *change);
-/* It goes to RocksDB. */
-void floor_lower_in_rocksdb(cstore *store, const struct change *change);
+/* A change is made, or goes to RocksDB: if it puts a key, no floor may be above that. */
+void floor_lower(cstore *store, enum floor_of of, const struct change *change);
 void floors_free(cstore *store);
 
 struct cstore_shared {

@@ -7,8 +7,9 @@ internal import TokenDomain
 ///   period's key and an index (4 bytes): it is a later one. One byte: Apple has refused it, and it
 ///   was not read.
 /// - A period, `p` + key: its ``PeriodHead``.
-/// - A token behind the first of its period, which may yet become the primary, `m` + the period's key + index: the length of its id
-///   (4 bytes), its id, and its value of `tokens.distinct.v1` up to the role.
+/// - A token behind the first of its period, which may yet become the primary, `m` + the period's
+///   key + index: the length of its id (4 bytes), its id, and its value of `tokens.distinct.v1` up to
+///   the role.
 /// - The same with `r`: Apple has refused it, and may yet know it.
 enum DedupeEntry {
     static let identityPrefix = UInt8(ascii: "i")

@@ -12,8 +12,8 @@ internal import TokenWire
 /// - `head`, `[tokens of the period, index of its primary, id of its primary]`, the last two left out
 ///   where Apple has refused all: what the period becomes with this record. Left out for the first
 ///   token of a period while it is its only one.
-/// - `token`, of one behind the first, which may become the primary: its value of `tokens.distinct.v1` without
-///   the role. `refusedToken` in its place: Apple has refused it, so it may not, unless Apple knows it
+/// - `token`, of one behind the first, which may become the primary: its value of
+///   `tokens.distinct.v1` without the role. `refusedToken` in its place: Apple has refused it, so it may not, unless Apple knows it
 ///   after all; `knownToken`: Apple does, and it may. An earlier version knows neither, and promotes no
 ///   such token.
 /// - `isUnheard`: Apple has refused the token before it was read.

@@ -149,12 +149,19 @@ extension Book {
             leftCount -= 1
             return leftCount > 0
         }
-        let places = (Array(first.values) + others).sorted {
+        let sorted = (Array(first.values) + others).sorted {
             $0.isOver == $1.isOver ? $0.decodedAt > $1.decodedAt : $1.isOver
-        }.map(\.place)
+        }
         // A token may be there by several claims.
+        var places: [BookPlace] = []
         var known: Set<BookPlace> = []
-        return Array(places.filter { known.insert($0).inserted }.prefix(Self.tokenCountMax))
+        for found in sorted where known.insert(found.place).inserted {
+            places.append(found.place)
+            if places.count == Self.tokenCountMax {
+                break
+            }
+        }
+        return places
     }
 
     /// Whether no sale of the last weeks can go under a token, or it is yet to begin.

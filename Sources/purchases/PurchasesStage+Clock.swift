@@ -7,8 +7,6 @@ internal import TokenDomain
 ///
 /// Waits for a token or for another sale are of hours and days: they stay as they are.
 extension PurchasesStage {
-    /// The clock may be slewed or stand still; less than this is no jump.
-    private static let backMin = Milliseconds.seconds(1)
     /// Nothing that has to be asked again is put off for longer.
     private static let putOffMax = PurchaseRules.clockSkewMax
     /// Kafka refuses records that are further ahead of its own clock, unless set otherwise.
@@ -66,12 +64,11 @@ extension PurchasesStage {
 
     /// Notices a jump since the last tick.
     func noticeClock(now: Timestamp) {
-        defer { tickedAt = now }
-        guard let tickedAt, tickedAt - now > Self.backMin else {
+        guard let setBack = clock.setBack(now: now) else {
             return
         }
         for partition in sweeps.keys {
-            sweeps[partition]?.setBack.begin(now: now, tickedAt: tickedAt)
+            sweeps[partition]?.setBack.begin(now: now, tickedAt: now + setBack)
         }
     }
 

@@ -95,7 +95,7 @@ final class PurchasesStage: TickingStage {
     private var nextMeasure = Timestamp(milliseconds: 0)
     private var nextRatesLook = Timestamp(milliseconds: 0)
     var nextTick: Timestamp?
-    var tickedAt: Timestamp?
+    var clock = ClockWatch()
 
     /// What the last look at a partition's due table left to do.
     struct Sweep {

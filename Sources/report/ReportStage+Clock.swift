@@ -14,22 +14,14 @@ internal import TokenDomain
 /// So nothing is sent for as long as the group takes to say so; a commit would be no proof, for one
 /// that was under way may have succeeded before.
 extension ReportStage {
-    /// The clock may be slewed or stand still; less than this is no jump.
-    static let backMin = Milliseconds.seconds(1)
-
     /// Notices a jump since the last tick.
     func noticeClock(into plan: inout BatchPlan) throws(StoreFault) {
         let now = plan.now
         noticeStandstill(now: now)
-        defer { tickedAt = now }
-        guard let tickedAt else {
-            return
-        }
-        let jump = now - tickedAt
-        if jump < -Self.backMin {
-            clockWasSetBack(by: -jump, now: now)
+        if let setBack = clock.setBack(now: now) {
+            clockWasSetBack(by: setBack, now: now)
             // The sweep of the committed store does not see these.
-            try moveRetries(of: inbox.unconfirmedPlaces, by: -jump, into: &plan)
+            try moveRetries(of: inbox.unconfirmedPlaces, by: setBack, into: &plan)
         }
     }
 

@@ -70,9 +70,9 @@ final class ReportStage: TickingStage {
     var counts = DueCounts()
     var deadlines = FirstDeadlines()
     var nextMeasure = Timestamp(milliseconds: 0)
-    /// When the last tick was; nil before the first.
-    var tickedAt: Timestamp?
-    /// The same since the partitions came; nil before the first.
+    /// Looked at with each tick.
+    var clock = ClockWatch()
+    /// When the last tick since the partitions came was; nil before the first.
     var workedAt: Timestamp?
     private(set) var nextTick: Timestamp?
 
