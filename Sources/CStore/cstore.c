@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BLOOM_BITS_PER_KEY 5
 #define BLOCK_LEN (8 * 1024)
 #define ARENA_BLOCK_LEN (16 * 1024)
 #define FILE_LEN (8 * 1024 * 1024)
@@ -27,7 +26,8 @@
 #define FILE_BUFFER_LEN (128 * 1024)
 #define LOG_LEVEL_FATAL 4 /* of RocksDB's InfoLogLevel */
 
-cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
+cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len,
+                                    int file_filter_bits)
 {
     cstore_shared *shared = calloc(1, sizeof *shared);
     if (shared == NULL)
@@ -41,7 +41,7 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
     /* Takes over the policy.  Of what the filter in memory lets through, most is there: these say in
      * which file, and the last file that can have a key needs none. */
     rocksdb_block_based_options_set_filter_policy(
-        table, rocksdb_filterpolicy_create_bloom_full(BLOOM_BITS_PER_KEY));
+        table, rocksdb_filterpolicy_create_bloom_full(file_filter_bits));
     /* Indexes and filters are wanted at each look-up: in the cache they would push out each other. */
     rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 0);
     rocksdb_block_based_options_set_format_version(table, 5);

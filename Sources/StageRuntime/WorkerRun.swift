@@ -269,6 +269,7 @@ package final class WorkerRun {
             worker: worker.rawValue,
             shared: try StoreShared(
                 writeBufferByteCount: WorkerSizes(of: worker).writeBufferByteCount,
+                fileFilterBits: WorkerSizes(of: worker).fileFilterBits,
                 groups: (stage as? any StatefulStage)?.storeGroups ?? StoreGroups()
             ),
             tombstoneMilliseconds: cluster.tombstoneMilliseconds,

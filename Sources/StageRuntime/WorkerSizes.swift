@@ -13,6 +13,8 @@ struct WorkerSizes {
     var spareByteCount = ProcessMemory.spareByteCountDefault
     /// Changes that stores collect before they write a file.
     var writeBufferByteCount = StoreShared.writeBufferByteCountDefault
+    /// Of memory a key; with more, fewer files are read in vain for a key.
+    var fileFilterBits = StoreShared.fileFilterBitsDefault
 
     init(of worker: Worker) {
         switch worker {
@@ -35,9 +37,13 @@ struct WorkerSizes {
             // Few sales are looked at again while they are so new. With 8 MiB a partition wrote a file of
             // 0.7 MB each time, and a sale cost a twentieth more.
             writeBufferByteCount = 10 << 20
+            fileFilterBits = 10
         case .report:
             // While a token's account is made, nothing is sent to Apple.
             recordCountMax = 2_000
+            // Each report reads an account that is there, in one of two dozen files: with 5 two more were
+            // read in vain for it.
+            fileFilterBits = 10
         default: break
         }
     }

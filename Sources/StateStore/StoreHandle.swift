@@ -22,20 +22,31 @@ package final class StoreShared {
     let handle: OpaquePointer
 
     package static let writeBufferByteCountDefault = 20 << 20
+    /// `dedupe` looks up few keys that are there, and has two a token.
+    package static let fileFilterBitsDefault = 5
 
     /// - Parameters:
     ///   - cacheByteCount: blocks kept in memory, for all partitions together. Few are read twice, and
     ///     the system keeps files in memory as well.
     ///   - writeBufferByteCount: changes kept in memory by all partitions together. With more, the
     ///     next partition that has its share or more writes a file, which costs some milliseconds.
+    ///   - fileFilterBits: of memory a key, by which a file says what it may have. With 5 every tenth
+    ///     file that lacks a key is read in vain for it, with 10 every hundredth.
     ///   - groups: which keys are scanned together.
     /// - Throws: ``StoreFault/failed(message:)`` where there is no memory for the cache.
     package init(
         cacheByteCount: Int = 1 << 20,
         writeBufferByteCount: Int = StoreShared.writeBufferByteCountDefault,
+        fileFilterBits: Int = StoreShared.fileFilterBitsDefault,
         groups: StoreGroups = StoreGroups()
     ) throws(StoreFault) {
-        guard let handle = unsafe cstore_shared_create(cacheByteCount, writeBufferByteCount) else {
+        guard
+            let handle = unsafe cstore_shared_create(
+                cacheByteCount,
+                writeBufferByteCount,
+                Int32(fileFilterBits)
+            )
+        else {
             throw .failed(message: "no memory for the cache of the state")
         }
         unsafe self.handle = handle

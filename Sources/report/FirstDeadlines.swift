@@ -8,7 +8,7 @@ internal import TokenDomain
 /// where there are many, partitions are looked at by turns, and are as old as one round of it.
 struct FirstDeadlines {
     /// Of one round of measures.
-    static let lookUpCountMax = 64
+    static let lookUpCountMax = 8
 
     private var known: [Int32: [SendQueue: Timestamp]] = [:]
     /// Looked at longest ago first.

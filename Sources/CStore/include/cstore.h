@@ -65,12 +65,14 @@ typedef struct cstore cstore;
 typedef struct cstore_cursor cstore_cursor;
 
 /**
- * cstore_shared_create(cache_len, write_buffer_len):
+ * cstore_shared_create(cache_len, write_buffer_len, file_filter_bits):
  * What stores share: one block cache of ${cache_len} bytes, the options, and memory for changes.  The
  * stores collect up to ${write_buffer_len} bytes of them together; with more, one that has its share or
- * more writes a file.  NULL where there is no memory.  It must outlive its stores.
+ * more writes a file.  Each file says which keys it may have, in ${file_filter_bits} of memory a key.
+ * NULL where there is no memory.  It must outlive its stores.
  */
-cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len);
+cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len,
+                                    int file_filter_bits);
 void cstore_shared_destroy(cstore_shared *shared);
 
 enum cstore_grouping { CSTORE_NO_GROUP = 0, CSTORE_BY_KIND = 1, CSTORE_BY_NAME = 2 };
