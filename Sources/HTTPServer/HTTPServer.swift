@@ -33,6 +33,8 @@ package final class HTTPServer {
         /// idle for longest.
         package var connectionCountMax: Int
         /// From the first byte of a request to its last, and for taking the whole answer.
+        ///
+        /// The last bytes of a body, fewer than 4 KiB, may take 5 s more.
         package var requestTimeoutMilliseconds: Int
         /// How long a connection without request is kept.
         package var idleTimeoutMilliseconds: Int

@@ -203,9 +203,9 @@ final class Restore {
 
     private func openStore(of reader: any ChangelogReader) throws -> any PartitionStore {
         var reason = ""
+        var form = ""
         var aheadSince: Int64?
         var whole: (any PartitionStore)?
-        // A store of another form is as useless as another changelog's.
         let identity = type(of: stage).storeIdentity(ofChangelog: reader.topicIdentity)
         do throws(StoreFault) {
             let store = try provider.open(
@@ -222,10 +222,25 @@ final class Restore {
                 whole = store
             }
         } catch {
-            guard case .damaged(let message) = error else {
+            switch error {
+            case .damaged(let message):
+                reason = message
+            case .otherForm(let message, let offset, let lastUsedMilliseconds):
+                reason = message
+                form = ", in another form"
+                // All of the changelog is to replace it, and it may have what was deleted of that.
+                if let offset, reader.startOffset > 0 {
+                    throw WorkerEnd.cutOff(
+                        "\(changelog) begins at \(reader.startOffset), and the state of the"
+                            + " partition ends at \(offset)\(form)"
+                    )
+                }
+                if let offset, offset > reader.endOffset {
+                    aheadSince = lastUsedMilliseconds
+                }
+            default:
                 throw error
             }
-            reason = message
         }
         if let whole {
             try requireBeginning(of: reader, for: whole)
@@ -234,7 +249,9 @@ final class Restore {
         // The store is the last copy of what the sources will not tell again.
         if let aheadSince, try Self.begins(reader, after: aheadSince) {
             let begin = reader.endOffset > 0 ? "is younger than" : "is empty beside"
-            throw WorkerEnd.madeAnew("\(changelog) \(begin) the state of partition \(partition)")
+            throw WorkerEnd.madeAnew(
+                "\(changelog) \(begin) the state of partition \(partition)\(form)"
+            )
         }
         telemetry.wiped(partition: partition, because: reason)
         try provider.wipe(partition: partition)

@@ -192,7 +192,7 @@ extension StatefulStage {
 
     /// Whose a store is: a changelog's, in the stage's form.
     package static func storeIdentity(ofChangelog identity: String) -> String {
-        storeForm > 1 ? identity + " form \(storeForm)" : identity
+        StateDirectory.identity(ofChangelog: identity, form: storeForm)
     }
 }
 

@@ -85,6 +85,10 @@ package enum StoreFault: Error, Equatable, Sendable {
     case diskFull(message: String)
     /// Damaged, or another changelog's: wipe and replay.
     case damaged(message: String)
+    /// This changelog's, in another form: wipe and replay, where the changelog is still whole.
+    ///
+    /// Its offset is nil where it is empty; it was last used at UNIX milliseconds.
+    case otherForm(message: String, changelogOffset: Int64?, lastUsedMilliseconds: Int64)
     /// A changelog record, the one at this index of those handed over, is not what the worker
     /// writes there: our own fault, exit 70. Nothing was applied.
     case unreadable(recordIndex: Int, message: String)
@@ -97,7 +101,7 @@ package enum StoreFault: Error, Equatable, Sendable {
     package var isOfDisk: Bool {
         switch self {
         case .diskFull, .failed: true
-        case .damaged, .unreadable, .locked: false
+        case .damaged, .otherForm, .unreadable, .locked: false
         }
     }
 }

@@ -27,12 +27,12 @@ package final class RocksStore: PartitionStore {
     ///
     /// - Parameters:
     ///   - path: of the folder.
-    ///   - changelogIdentity: the changelog it must belong to, topic and partition.
+    ///   - changelogIdentity: the changelog it must belong to: topic, form and partition.
     ///   - shared: outlives the store.
     ///   - clockMilliseconds: UNIX milliseconds, for the time of the last write.
     /// - Throws: ``StoreFault/damaged(message:)`` where files are missing, cut or altered, or the
-    ///   store is another changelog's or another version's;
-    ///   ``StoreFault/locked(message:)`` where a process has it open.
+    ///   store is another changelog's or another version's; ``StoreFault/otherForm`` where it is
+    ///   this one's in another form; ``StoreFault/locked(message:)`` where a process has it open.
     package init(
         path: String,
         changelogIdentity: String,
@@ -187,8 +187,15 @@ package final class RocksStore: PartitionStore {
         guard let stored = StoreMeta(Array(lookup.values[stored])) else {
             throw .damaged(message: "the state is of another version")
         }
-        guard stored.changelogIdentity == meta.changelogIdentity else {
+        guard stored.changelog == meta.changelog else {
             throw .damaged(message: "the state is another changelog's, or another partition's")
+        }
+        guard stored.changelogIdentity == meta.changelogIdentity else {
+            throw .otherForm(
+                message: "the state is in another form",
+                changelogOffset: stored.changelogOffset,
+                lastUsedMilliseconds: stored.lastUsedMilliseconds
+            )
         }
         meta = stored
     }

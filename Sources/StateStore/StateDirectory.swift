@@ -64,6 +64,7 @@ package final class StateDirectory {
     /// - Returns: the store, restored up to the offset it states.
     /// - Throws: ``StoreFault/damaged(message:)`` where it is another changelog's or another
     ///   partition's, lay idle too long, or cannot be read: wipe and replay.
+    ///   ``StoreFault/otherForm`` where it is this one's in another form.
     package func open(
         partition: Int32,
         changelogIdentity: String
@@ -84,6 +85,14 @@ package final class StateDirectory {
             throw .damaged(message: "the state lay idle for longer than removals are kept")
         }
         return store
+    }
+
+    /// Between a topic and a form: no topic's name has a space.
+    static let formMark = " form "
+
+    /// Whose a store is: a changelog's, in the form of what its stage makes of it.
+    package static func identity(ofChangelog topic: String, form: Int) -> String {
+        form > 1 ? topic + formMark + String(form) : topic
     }
 
     /// What a store says it belongs to, so that one put in another partition's folder is not believed.

@@ -14,6 +14,17 @@ struct StoreMeta: Equatable {
     /// UNIX milliseconds of the last write.
     var lastUsedMilliseconds: Int64
 
+    /// The identity without the form: topic and partition.
+    var changelog: String {
+        let form = changelogIdentity.drop { $0 != " " }
+        guard form.hasPrefix(StateDirectory.formMark) else {
+            return changelogIdentity
+        }
+        let topic = changelogIdentity.prefix { $0 != " " }
+        let partition = form.drop { $0 != "/" }
+        return String(topic) + String(partition)
+    }
+
     /// Version, offset, time (both little-endian), identity.
     func encoded() -> [UInt8] {
         var bytes: [UInt8] = [Self.formatVersion]

@@ -7,8 +7,8 @@ internal import TokenDomain
 struct AppRateLimits {
     /// All shares together are the whole rate.
     static let bytesPerSecond = NotificationGate.storedBytesPerSecond / appCountMax
-    /// Some of the largest.
-    static let bytesBurst = 512 << 10
+    /// All of them together are what is kept for shares; each holds two of the largest.
+    static let bytesBurst = NotificationGate.storedBytesBurst / 2 / appCountMax
     /// Where there are more, the one whose last notification is the longest ago begins anew.
     static let appCountMax = 64
 

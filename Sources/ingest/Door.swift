@@ -9,15 +9,17 @@ internal import TokenDomain
 ///
 /// Knows no socket and no broker.
 struct Door {
-    /// What was let in: its records are the last of the batch.
+    /// What was let in: its records are the last of the batch, unless the broker has them already.
     struct Admission: Equatable {
         var route: Route
-        /// At least one.
+        /// At least one; an earlier copy's where the broker has that.
         var recordCount: Int
         /// Of the largest of them: key, value and headers.
         var recordByteCountMax = 0
         /// Goes with the records and back with the answer.
         var requestID: String
+        /// Nil: it is none.
+        var notification: NotificationGate.Admitted?
     }
 
     /// Nil: whatever name the request came to.
@@ -89,7 +91,8 @@ struct Door {
     /// `receivedAt` is what the records say. They are appended to `outputs`; nothing is where it
     /// throws.
     ///
-    /// - Returns: nil for a notification that waits in line: it comes back as a turn.
+    /// - Returns: nil for a notification that waits in line: it comes back as a turn. One that the
+    ///   broker has already is admitted, and nothing is appended.
     mutating func admit(
         _ request: HTTPRequest,
         isBusy: Problem?,
@@ -108,15 +111,19 @@ struct Door {
         do throws(Problem) {
             var admission = Admission(route: route, recordCount: 1, requestID: requestID)
             if route == .notifications {
-                let isStored = try notifications?.append(
+                let admitted = try notifications?.append(
                     request,
                     isTurn: isTurn,
                     now: now,
                     receivedAt: receivedAt,
                     to: &outputs
                 )
-                guard isStored == true else {
+                guard let admitted else {
                     return nil
+                }
+                admission.notification = admitted
+                guard !admitted.isStored else {
+                    return admission
                 }
             } else {
                 admission.recordCount = try append(

@@ -233,7 +233,9 @@ final class IngestLoop {
                 receivedAt: receivedAt,
                 to: &outputs
             )
-            if let admission {
+            if let admission, admission.notification?.isStored == true {
+                accept(request.id, admission)
+            } else if let admission {
                 probesFrom = now + IngestLimits.probeIntervalMilliseconds
                 let tag = waiting.add(request.id, admission, now: now)
                 tags.append(contentsOf: repeatElement(tag, count: admission.recordCount))
@@ -285,6 +287,9 @@ final class IngestLoop {
                 }
             }
             if let entry = waiting.note(receipt) {
+                if let notification = entry.admission.notification, entry.problem == nil {
+                    door.notifications?.noteStored(notification)
+                }
                 answer(entry, entry.problem, now: now)
             }
         }
@@ -328,19 +333,23 @@ final class IngestLoop {
                 requestID: entry.admission.requestID
             )
         } else {
-            let recordCount = entry.admission.recordCount
-            var headers = Self.acceptedHeaders
-            headers.append("X-Request-Id", entry.admission.requestID)
-            server.respond(
-                to: entry.request,
-                status: route.acceptedStatus,
-                headers: headers,
-                body: recordCount == 1
-                    ? Self.oneAccepted : Self.acceptedBody(recordCount: recordCount)
-            )
-            measures.answered(route: route, status: route.acceptedStatus)
+            accept(entry.request, entry.admission)
         }
         measures.took(milliseconds: now - entry.startedAt, route: route)
+    }
+
+    private func accept(_ request: HTTPRequest.ID, _ admission: Door.Admission) {
+        let recordCount = admission.recordCount
+        var headers = Self.acceptedHeaders
+        headers.append("X-Request-Id", admission.requestID)
+        server.respond(
+            to: request,
+            status: admission.route.acceptedStatus,
+            headers: headers,
+            body: recordCount == 1
+                ? Self.oneAccepted : Self.acceptedBody(recordCount: recordCount)
+        )
+        measures.answered(route: admission.route, status: admission.route.acceptedStatus)
     }
 
     private static func acceptedBody(recordCount: Int) -> [UInt8] {

@@ -15,9 +15,18 @@ struct NotificationGate {
     /// What holders of many genuine notifications, of many apps, could store by sending them.
     static let storedBytesPerSecond = 8 << 20
     static let storedBytesBurst = 16 << 20
-    /// What the holder of a few could, over and over: it takes nothing from what is sent once.
+    /// What the holder of a few could, over and over, until the broker has them: it takes nothing
+    /// from what is sent once.
     static let repeatedBytesPerSecond = 512 << 10
     static let repeatedBytesBurst = 1 << 20
+
+    /// A genuine notification that is let in.
+    struct Admitted: Equatable {
+        /// For ``NotificationGate/noteStored(_:)``, once its record has the broker's receipt.
+        var identity: UInt64
+        /// The broker has an earlier copy, so there is no record of this one.
+        var isStored: Bool
+    }
 
     private var verifier: SignedDataVerifier
     /// Nil: anybody may send.
@@ -68,11 +77,11 @@ struct NotificationGate {
         }
     }
 
-    /// Appends the record of a genuine notification.
+    /// Appends the record of a genuine notification, unless the broker has a copy.
     ///
     /// `isTurn`: it comes out of the line. `now` is monotonic milliseconds.
     ///
-    /// - Returns: whether it did; if not, the notification waits in line.
+    /// - Returns: nil where the notification waits in line.
     /// - Throws: 400 where it is not genuine, 429 where there is no room for it.
     mutating func append(
         _ request: HTTPRequest,
@@ -80,14 +89,19 @@ struct NotificationGate {
         now: Int64,
         receivedAt: Timestamp,
         to outputs: inout OutputBatch
-    ) throws(Problem) -> Bool {
+    ) throws(Problem) -> Admitted? {
         let signedPayload = try Self.signedPayload(in: request.body)
         let candidate = try genuine(signedPayload.utf8.span, isTurn: isTurn, receivedAt: receivedAt)
         guard let candidate else {
             try line.add(request)
-            return false
+            return nil
         }
-        guard take(signedPayload.utf8.count, of: candidate, now: now) else {
+        let copies = recent.copies(of: candidate.identity, now: now)
+        guard copies != .stored else {
+            return Admitted(identity: candidate.identity, isStored: true)
+        }
+        let isRepeat = copies != nil
+        guard take(signedPayload.utf8.count, of: candidate, isRepeat: isRepeat, now: now) else {
             throw .tooManyRequests
         }
         let start = outputs.arena.count
@@ -101,27 +115,38 @@ struct NotificationGate {
                 value: outputs.placed(from: start)
             )
         )
-        return true
+        return Admitted(identity: candidate.identity, isStored: false)
+    }
+
+    /// The record of a notification has the broker's receipt: from now on no repeat is stored.
+    mutating func noteStored(_ notification: Admitted) {
+        recent.noteStored(notification.identity)
     }
 
     /// Whether so many bytes may be stored now.
     private mutating func take(
         _ byteCount: Int,
         of candidate: SignedDataVerifier.Candidate,
+        isRepeat: Bool,
         now: Int64
     ) -> Bool {
-        let identity = candidate.identity
-        if recent.contains(identity, now: now) {
+        guard !isRepeat else {
             return repeatedBytes.take(byteCount, now: now)
         }
-        // Where many come, half of the burst is for apps that are within their share.
-        let isInShare = appBytes.take(byteCount, of: candidate.bundleIDs, now: now)
-        let isLittleLeft =
-            storedBytes.milliseconds(until: Self.storedBytesBurst / 2, now: now) > 0
-        guard isInShare || !isLittleLeft, storedBytes.take(byteCount, now: now) else {
+        // No share is charged for what there is no room for.
+        guard storedBytes.milliseconds(until: byteCount, now: now) == 0 else {
             return false
         }
-        recent.insert(identity, now: now)
+        // Half of the burst is for apps that are within their share. What takes nothing from that
+        // half is charged to no share, so all shares together are never more than what is left.
+        let isMuchLeft =
+            storedBytes.milliseconds(until: Self.storedBytesBurst / 2 + byteCount, now: now) == 0
+        guard isMuchLeft || appBytes.take(byteCount, of: candidate.bundleIDs, now: now),
+            storedBytes.take(byteCount, now: now)
+        else {
+            return false
+        }
+        recent.insert(candidate.identity, now: now)
         return true
     }
 

@@ -95,12 +95,15 @@ final class NotificationsStage: ReloadingStage {
         into plan: inout BatchPlan
     ) throws(Fault) -> Verdict {
         let received = try Self.received(value)
-        let notification = try verified(received, now: plan.now)
+        // The door's time: what was signed without a date has the door's verdict, also in a replay.
+        // A clock that was ahead says nothing of what comes in after it.
+        let heardAt = min(received.receivedAt, plan.now)
+        let notification = try verified(received, now: heardAt)
         let token = try Self.token(of: notification)
         try checkApp(of: notification.identity, about: token?.id)
         // Only what Apple sent of our apps shows that the door stood open to it: anybody has a genuine one of
-        // his own. A clock that was ahead says nothing of what comes in after it.
-        if let gap = gaps.heard(at: min(received.receivedAt, plan.now)).flatMap(whole) {
+        // his own.
+        if let gap = gaps.heard(at: heardAt).flatMap(whole) {
             tell(gap)
         }
         do throws(NotificationFault) {

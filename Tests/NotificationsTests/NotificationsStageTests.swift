@@ -44,7 +44,11 @@ struct NotificationDraft: Sendable {
 
     /// What the stage makes of record values, in one batch.
     @discardableResult
-    private func judge(_ values: [String], by other: NotificationsStage? = nil) -> BatchPlan {
+    private func judge(
+        _ values: [String],
+        by other: NotificationsStage? = nil,
+        now: Int64 = 1_800_000_000_000
+    ) -> BatchPlan {
         var batch = RecordBatch()
         for (index, value) in values.enumerated() {
             let start = batch.arena.count
@@ -64,7 +68,7 @@ struct NotificationDraft: Sendable {
         var plan = BatchPlan(
             outputs: OutputBatch(),
             state: StagedState(),
-            now: Timestamp(milliseconds: 1_800_000_000_000)
+            now: Timestamp(milliseconds: now)
         )
         (other ?? stage).judge(batch, into: &plan)
         return plan
@@ -297,10 +301,27 @@ struct NotificationDraft: Sendable {
         #expect(plan.verdicts.last == .forward(outputCount: 1))
     }
 
-    @Test func `takes the time of arrival where Apple signed no date`() throws {
-        // Certificates are then judged now: they must be valid at the time of the batch.
+    /// The certificates are valid for 1,000 s around 1,700,000,000.
+    @Test(
+        arguments: [
+            // They have ended since the door took it in.
+            (1_700_000_005_000, 1_800_000_000_000, nil),
+            (1_700_002_000_000, 1_800_000_000_000, "jws.chain"),
+            // The door's clock was ahead.
+            (1_800_000_000_000, 1_700_000_005_000, nil),
+        ] as [(Int64, Int64, String?)]
+    )
+    func `takes the time of arrival where Apple signed no date`(
+        receivedAt: Int64,
+        now: Int64,
+        expected: String?
+    ) {
         var draft = NotificationDraft()
         draft.signedDate = ""
-        #expect(code(judge([record(draft)]).verdicts.first) == "jws.chain")
+        let signed = payloads.sign(draft.payload)
+        let value = #"{"signedPayload":"\#(signed)","receivedAt":\#(receivedAt)}"#
+        let plan = judge([value], now: now)
+        #expect(plan.verdicts.count == 1)
+        #expect(code(plan.verdicts.first) == expected)
     }
 }

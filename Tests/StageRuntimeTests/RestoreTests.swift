@@ -22,6 +22,18 @@ private final class FailingDisk: StoreProvider {
         FailingDisk(.locked(message: "held by another process"), count: count)
     }
 
+    /// Until it is opened again; last used at 1,000.
+    static func inAnotherForm(_ changelogOffset: Int64?) -> FailingDisk {
+        FailingDisk(
+            .otherForm(
+                message: "the state is in another form",
+                changelogOffset: changelogOffset,
+                lastUsedMilliseconds: 1_000
+            ),
+            count: 1
+        )
+    }
+
     func open(
         partition: Int32,
         changelogIdentity: String
@@ -168,6 +180,55 @@ private struct RestoreBench {
             #expect(try bench.restore.slice(waitMilliseconds: 0)?.changelogOffset == 50)
         }
         #expect(bench.telemetry.wipeReasons == [])
+    }
+
+    /// The new form needs the whole changelog, however far the store has read.
+    @Test(arguments: [49 as Int64, 50, 51])
+    func `in another form is not wiped for a changelog that lost its beginning`(
+        offset: Int64
+    ) throws {
+        let disk = FailingDisk.inAnotherForm(offset)
+        let bench = RestoreBench(disk, goneCount: 50)
+        let end = try #require(throws: WorkerEnd.self) {
+            _ = try bench.restore.slice(waitMilliseconds: 0)
+        }
+        #expect(end.exitCode == 2)
+        #expect(
+            end.sentence.contains(
+                "begins at 50, and the state of the partition ends at \(offset), in another form:"
+                    + " its beginning was deleted. Keep every STATE_DIR"
+            )
+        )
+        #expect(bench.telemetry.wipeReasons == [] && disk.openCount == 1)
+    }
+
+    @Test(arguments: [[], [1_001]] as [[Int64]])
+    func `in another form is not wiped for a changelog that was made anew`(
+        times: [Int64]
+    ) throws {
+        let disk = FailingDisk.inAnotherForm(50)
+        let bench = RestoreBench(disk, times: times)
+        let end = try #require(throws: WorkerEnd.self) {
+            _ = try bench.restore.slice(waitMilliseconds: 0)
+        }
+        #expect(end.exitCode == 2)
+        #expect(end.sentence.contains("partition 0, in another form: it was made anew. Keep"))
+        #expect(bench.telemetry.wipeReasons == [] && disk.openCount == 1)
+    }
+
+    /// It is empty, its changelog has all of it, or its changelog is older.
+    @Test(
+        arguments: [
+            (nil, []), (1, [1_001]), (50, [1_000 - Restore.clockMarginMilliseconds]),
+        ]
+            as [(Int64?, [Int64])]
+    )
+    func `in another form is wiped otherwise`(offset: Int64?, times: [Int64]) throws {
+        let disk = FailingDisk.inAnotherForm(offset)
+        let bench = RestoreBench(disk, times: times)
+        _ = try bench.restore.slice(waitMilliseconds: 0)
+        #expect(bench.telemetry.wipeReasons == ["the state is in another form"])
+        #expect(disk.openCount == 2)
     }
 
     @Test func `is one that is empty, beside a changelog that lost its beginning`() throws {

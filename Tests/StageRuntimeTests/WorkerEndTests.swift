@@ -11,6 +11,11 @@ struct `The end of a worker` {
             LogFault.fenced(message: "a newer instance"),
             LogFault.unusable(message: "a call hangs"),
             StoreFault.diskFull(message: "No space left on device"),
+            StoreFault.otherForm(
+                message: "the state is in another form",
+                changelogOffset: nil,
+                lastUsedMilliseconds: 0
+            ),
         ]
         for error in errors {
             let end = WorkerRun.end(for: error)

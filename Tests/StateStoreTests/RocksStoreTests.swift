@@ -192,6 +192,40 @@ import Testing
         #expect(fault == .damaged(message: Self.anothers))
     }
 
+    /// Its changelog may have lost what it has: it says how far it is and since when, and stays.
+    @Test(arguments: [(1, 2), (4, 5), (5, 1)])
+    func `is told from another's where it is in another form`(form: Int, newForm: Int) throws {
+        let folder = try StoreFolder()
+        let identity = StateDirectory.identity(ofChangelog: "topic", form: form)
+        let newIdentity = StateDirectory.identity(ofChangelog: "topic", form: newForm)
+        let store = try folder.open(identity: identity)
+        try store.apply(.spread(0..<10), changelogOffset: 10)
+        store.close()
+        let usedAt = folder.now
+        folder.now += 1
+        let fault = #expect(throws: StoreFault.self) { try folder.open(identity: newIdentity) }
+        #expect(
+            fault
+                == .otherForm(
+                    message: "the state is in another form",
+                    changelogOffset: 10,
+                    lastUsedMilliseconds: usedAt
+                )
+        )
+        try FileManager.default.copyItem(
+            atPath: folder.storePath,
+            toPath: folder.directory().path(partition: 1)
+        )
+        let ofOtherPartition = #expect(throws: StoreFault.self) {
+            try folder.open(partition: 1, identity: newIdentity)
+        }
+        #expect(ofOtherPartition == .damaged(message: Self.anothers))
+        let another = StateDirectory.identity(ofChangelog: "topic2", form: newForm)
+        let ofAnother = #expect(throws: StoreFault.self) { try folder.open(identity: another) }
+        #expect(ofAnother == .damaged(message: Self.anothers))
+        #expect(try folder.open(identity: identity).changelogOffset == 10)
+    }
+
     @Test(arguments: [Int64(7), 1])
     func `is not believed once it lay idle for longer than removals are kept`(days: Int64) throws {
         let folder = try filled()

@@ -29,7 +29,9 @@ struct chttp_server_options {
     uint32_t lane_count;           /* at least 1 */
     size_t header_byte_count_max;
     uint32_t connection_count_max;
-    uint32_t request_timeout_ms;   /* first byte to last, and for the answer to be taken */
+    /* First byte to last, and for the answer to be taken; the last bytes of a body, fewer than
+     * 4 KiB, may take 5 s more. */
+    uint32_t request_timeout_ms;
     uint32_t idle_timeout_ms;
 };
 
