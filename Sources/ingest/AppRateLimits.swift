@@ -1,6 +1,6 @@
 internal import TokenDomain
 
-/// A token bucket for each app of which a notification came lately.
+/// A token bucket for each app that needed its share lately.
 ///
 /// The door does not know which apps are ours, and every developer has as many genuine
 /// notifications of his own app as he likes. So each has a share that no other app can take.
@@ -9,7 +9,7 @@ struct AppRateLimits {
     static let bytesPerSecond = NotificationGate.storedBytesPerSecond / appCountMax
     /// All of them together are what is kept for shares; each holds two of the largest.
     static let bytesBurst = NotificationGate.storedBytesBurst / 2 / appCountMax
-    /// Where there are more, the one whose last notification is the longest ago begins anew.
+    /// Where there are more, the one that needed its share the longest ago begins anew.
     static let appCountMax = 64
 
     private struct App {
@@ -17,7 +17,7 @@ struct AppRateLimits {
         var bytes: RateLimit
     }
 
-    /// By their last notification, taken or not: the one whose is the longest ago is the first.
+    /// By when they needed their share last, got or not: the one that did the longest ago is the first.
     private var apps: [App] = []
 
     /// Whether so much of an app may pass now; what passes is taken.

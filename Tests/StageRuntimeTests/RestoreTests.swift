@@ -12,6 +12,7 @@ private final class FailingDisk: StoreProvider {
     private let fault: StoreFault
     private let faultCount: Int
     private(set) var openCount = 0
+    private(set) var wipeCount = 0
 
     init(_ fault: StoreFault, count: Int) {
         self.fault = fault
@@ -46,6 +47,7 @@ private final class FailingDisk: StoreProvider {
     }
 
     func wipe(partition: Int32) throws(StoreFault) {
+        wipeCount += 1
         try disk.wipe(partition: partition)
     }
 }
@@ -228,7 +230,7 @@ private struct RestoreBench {
         let bench = RestoreBench(disk, times: times)
         _ = try bench.restore.slice(waitMilliseconds: 0)
         #expect(bench.telemetry.wipeReasons == ["the state is in another form"])
-        #expect(disk.openCount == 2)
+        #expect(disk.openCount == 2 && disk.wipeCount == 1)
     }
 
     @Test func `is one that is empty, beside a changelog that lost its beginning`() throws {
