@@ -173,7 +173,9 @@ extension BookedSubscription {
                     isPaid: parts[2] == 1
                 )
             case "paidForgotten": try scanner.fill(&forgotten)
+            case "paidForgottenStart": try scanner.fill(&record.forgottenStart)
             case "countsArrivals": record.countsArrivals = try scanner.bool()
+            case "givesDays": record.givesDays = try scanner.bool()
             case "wakesFrom": record.wakesFrom = try scanner.keyBytes()
             case "touchedAt": try scanner.fill(&touchedAt)
             default: try scanner.skip()
@@ -217,7 +219,10 @@ extension BookedSubscription {
                 writer.endArray()
             }
             if forgotten.count != 0 { writer.field("paidForgotten", forgotten.count) }
+            // An earlier version skips it, and counts the sum for every life.
+            writer.field("paidForgottenStart", forgottenStart)
             if countsArrivals { writer.field("countsArrivals", true) }
+            if givesDays { writer.field("givesDays", true) }
             writer.field("wakesFrom", key: wakesFrom)
             writer.field("touchedAt", touchedAt.milliseconds)
             writer.endObject()

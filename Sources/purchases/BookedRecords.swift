@@ -143,13 +143,18 @@ struct BookedSubscription: Equatable {
     var starts: [Start] = []
     /// Nil where it must be counted anew from the items.
     var paid: PaidService? = PaidService()
-    /// Paid for in periods whose items were forgotten: what a count from the items begins with.
+    /// Paid for in periods whose items were forgotten, of one life of the subscription.
     var forgotten = Milliseconds(0)
-    /// Whether ``paid`` counts events as they come, whatever token they go under: until one comes out
-    /// of order, is refused or changed.
+    /// The start of that life; nil where nothing was forgotten, or an earlier version kept one sum
+    /// for all lives.
+    var forgottenStart: String?
+    /// Whether ``paid`` counts events as they come, whatever token they go under: until one comes
+    /// out of order, is refused or changed, or is another start.
     ///
-    /// From then on it counts what was put into a report.
+    /// From then on they are counted from the items.
     var countsArrivals = true
+    /// An event gave its paid days itself: the items say which.
+    var givesDays = false
     /// As of a token.
     var wakesFrom: [UInt8]?
     var touchedAt: Timestamp
@@ -166,6 +171,31 @@ struct BookedSubscription: Equatable {
         let index = starts.firstIndex { $0.date.map { $0 <= date } ?? true } ?? starts.endIndex
         starts.insert(Start(name: name, date: date), at: index)
         starts = Array(starts.prefix(Self.startCountMax))
+    }
+
+    /// Whether all its events are of one life: of several, only the items say which is of which.
+    var hasOneLife: Bool { starts.count < 2 }
+
+    /// What the forgotten periods came to of the life that a start began.
+    func forgotten(of start: String) -> Milliseconds {
+        start == forgottenStart ?? starts.last?.name ? forgotten : Milliseconds(0)
+    }
+
+    /// Keeps what the life that a start began loses with a period that is forgotten.
+    mutating func forget(_ loss: Milliseconds, of start: String) {
+        func age(_ name: String) -> Int {
+            starts.firstIndex { $0.name == name } ?? starts.endIndex
+        }
+        let known = forgottenStart ?? starts.last?.name ?? start
+        if start != known {
+            // Of an earlier life nothing is reported any more.
+            guard age(start) < age(known) else {
+                return
+            }
+            forgotten = Milliseconds(0)
+        }
+        forgotten = Milliseconds(forgotten.count &+ loss.count)
+        forgottenStart = start
     }
 }
 

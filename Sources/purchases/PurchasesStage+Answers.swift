@@ -331,11 +331,16 @@ extension PurchasesStage {
         guard let id = sale?.subscriptionID, sale?.kind == .buy else {
             return
         }
-        let key = place.key.subscription(id)
-        if var record = try book.subscription(place.at(key)), record.countsArrivals {
+        let subscription = place.at(place.key.subscription(id))
+        guard var record = try book.subscription(subscription) else {
+            return
+        }
+        let givesDays = record.givesDays || sale?.subscriptionDaysOfPaidService != nil
+        if record.countsArrivals || givesDays != record.givesDays {
             record.paid = nil
             record.countsArrivals = false
-            book.put(record, at: place.at(key))
+            record.givesDays = givesDays
+            book.put(record, at: subscription)
         }
     }
 }

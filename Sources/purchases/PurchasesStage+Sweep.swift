@@ -343,7 +343,7 @@ extension PurchasesStage {
             if try isUsed(place, &book, state) {
                 try touch(place, &book, now: now)
             } else {
-                try keepPaid(of: place, &book, state)
+                try keepPaid(of: place, &book)
                 try forgetStart(place, &book)
                 try book.forget(place)
             }

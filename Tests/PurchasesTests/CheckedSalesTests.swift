@@ -291,6 +291,38 @@ import TokenWire
                 shop.monthOfCarla(1, day: 12), shop.monthOfCarla(3, day: 22),
             ]
         },
+        Case("months of a customer who comes back, one of them late") { shop in
+            [
+                shop.month(0), shop.month(1), shop.month(2), shop.month(5, .start),
+                shop.month(6), shop.month(3), shop.month(7),
+                shop.restate("m6") { $0.quantity = 2 }, shop.month(8),
+            ]
+        },
+        Case("a plan that is changed on the day of a renewal") { shop in
+            [
+                shop.month(0), shop.month(1),
+                shop.month(1, .change, named: "b") { sale in
+                    sale.creationDate = shop.date + .days(1) + .hours(1)
+                    sale.subscriptionEndDate = shop.date + .days(30 + 365 - 500)
+                }, shop.month(14), shop.restate("m0") { $0.quantity = 2 }, shop.month(15),
+            ]
+        },
+        Case("a payment that is sent before its start") { shop in
+            [
+                shop.month(0, .payment, named: "a"),
+                shop.month(0) { sale in
+                    sale.amountTaxExclusive = .zero
+                    sale.taxAmount = .zero
+                }, shop.month(1),
+            ]
+        },
+        Case("paid days that are given") { shop in
+            [
+                shop.month(0), shop.month(12) { $0.subscriptionDaysOfPaidService = 360 },
+                shop.month(13), shop.restate("m13") { $0.quantity = 2 }, shop.month(14),
+                shop.restate("m13") { $0.subscriptionDaysOfPaidService = 500 }, shop.month(15),
+            ]
+        },
     ]
 }
 

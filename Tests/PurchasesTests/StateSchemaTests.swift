@@ -118,7 +118,8 @@ import TokenDomain
 
     @Test func `accepts every record of its changelog`() throws {
         var subscription = BookedSubscription(touchedAt: PurchasesBench.start)
-        subscription.forgotten = .days(30)
+        subscription.forget(.days(30), of: "start")
+        subscription.givesDays = true
         var value: [UInt8] = []
         subscription.write(to: &value)
         #expect(try BookedSubscription(reading: value) == subscription)

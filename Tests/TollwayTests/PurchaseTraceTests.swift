@@ -340,6 +340,26 @@ import TokenWire
         )
     }
 
+    /// Of its own no token was looked for.
+    @Test func `says that nothing is owed for what refers to a sale that is not owed`() throws {
+        let world = try World()
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        let key = Self.customer.text
+        var refund = Self.sale("sale-1", at: now)
+        refund.kind = .refund
+        refund.referenceLineItemID = "sale-0"
+        try world.write(.purchasesReceived, key: key) { refund.write(to: &$0) }
+        var settled = Self.reported(.refund, receivedAt: now, settledAt: now + .seconds(1))
+        settled.outcome = .notOwed
+        settled.reason = "reference_not_owed"
+        settled.externalPurchaseID = nil
+        settled.requestIdentifier = nil
+        try world.write(.purchasesOutcomes, key: key) { settled.write(to: &$0) }
+        try world.flush()
+        let object = try world.trace(["sale-1", "-o", "json"]).object()
+        #expect(object["now"] as? [String] == ["nothing is owed: what it refers to is not owed"])
+    }
+
     /// A platform that writes the topic itself may write anything.
     @Test(arguments: [Int64.min, 59_999, .max])
     func `takes the time of the record where a sale was received at no possible time`(

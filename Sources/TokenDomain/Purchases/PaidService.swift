@@ -1,7 +1,8 @@
 /// How long a subscription was paid for, event by event: what `subscriptionDaysOfPaidService` counts.
 ///
 /// Days of periods for which nothing was charged do not count; a period that the next event cuts
-/// short (a change of plan) counts as far as it went.
+/// short (a change of plan) counts as far as it went. A refund takes no days away. Days that an
+/// event gives stand for all that was counted before it.
 ///
 /// Source: Apple, "subscriptionDaysOfPaidService"
 package struct PaidService: Hashable, Sendable {
@@ -13,11 +14,14 @@ package struct PaidService: Hashable, Sendable {
         package var start: Timestamp
         package var end: Timestamp
         package var isPaid: Bool
+        /// Paid days before it, where its event gives them.
+        package var daysBefore: Int64?
 
-        package init(start: Timestamp, end: Timestamp, isPaid: Bool) {
+        package init(start: Timestamp, end: Timestamp, isPaid: Bool, daysBefore: Int64? = nil) {
             self.start = start
             self.end = end
             self.isPaid = isPaid
+            self.daysBefore = daysBefore
         }
 
         /// Of an event of a subscription; nil where it names no period.
@@ -25,8 +29,12 @@ package struct PaidService: Hashable, Sendable {
             guard let start = sale.subscriptionStartDate, let end = sale.subscriptionEndDate else {
                 return nil
             }
-            let isPaid = sale.amountTaxInclusive ?? .zero > .zero
-            self.init(start: start, end: end, isPaid: isPaid)
+            self.init(
+                start: start,
+                end: end,
+                isPaid: sale.amountTaxInclusive ?? .zero > .zero,
+                daysBefore: sale.subscriptionDaysOfPaidService
+            )
         }
 
         /// What was paid for in it, where another one begins at a time: nil where none does.
@@ -38,14 +46,49 @@ package struct PaidService: Hashable, Sendable {
         }
     }
 
+    /// Where an event stands among those of its subscription: of two whose periods begin at one
+    /// time, the one that was sold later counts.
+    ///
+    /// Of one time of sale, a start comes before what refers to it.
+    package struct Order: Comparable, Sendable {
+        private let start: Timestamp
+        private let soldAt: Timestamp
+        private let isLater: Bool
+        private let name: String
+
+        /// Where it stands; `sale` may be nil where no other period begins at the same time.
+        package init(_ period: Period, of sale: PurchaseEvent?, named name: String) {
+            start = period.start
+            soldAt = sale?.creationDate ?? Timestamp(milliseconds: 0)
+            isLater = sale?.isLaterSubscriptionEvent ?? false
+            self.name = name
+        }
+
+        package static func < (one: Order, other: Order) -> Bool {
+            (one.start, one.soldAt, one.isLater ? 1 : 0, one.name)
+                < (other.start, other.soldAt, other.isLater ? 1 : 0, other.name)
+        }
+    }
+
     package init(before: Milliseconds = Milliseconds(0), last: Period? = nil) {
         self.before = before
         self.last = last
     }
 
-    /// Whether an event with this start comes after all that were counted.
+    /// Counts periods in their ``Order``, and what others came to that were forgotten: see
+    /// ``loss(of:in:)``.
+    package init(_ periods: [Period], forgotten: Milliseconds = Milliseconds(0)) {
+        self.init()
+        for period in periods {
+            add(period)
+        }
+        before = Milliseconds(before.count &+ forgotten.count)
+    }
+
+    /// Whether an event with this start comes after all that were counted; of two with one start,
+    /// only their sales say which comes first.
     package func isInOrder(_ start: Timestamp) -> Bool {
-        last.map { $0.start <= start } ?? true
+        last.map { $0.start < start } ?? true
     }
 
     /// What was paid for before an event that begins now.
@@ -53,21 +96,15 @@ package struct PaidService: Hashable, Sendable {
         Milliseconds(before.count &+ (last?.paid(until: start).count ?? 0))
     }
 
-    /// How much less periods in a row come to without one of them.
+    /// How much less periods in their ``Order`` come to in the end without one of them.
     ///
     /// The one before it is cut short by the one behind it then.
-    package static func loss(
-        of period: Period,
-        between previous: Period?,
-        and next: Period?
-    ) -> Milliseconds {
-        let own = period.paid(until: next?.start)
-        guard let previous else {
-            return own
-        }
-        let cut = previous.paid(until: period.start)
-        let uncut = previous.paid(until: next?.start)
-        return Milliseconds(own.count &+ cut.count &- uncut.count)
+    package static func loss(of index: Int, in periods: [Period]) -> Milliseconds {
+        var rest = periods
+        rest.remove(at: index)
+        let end = Timestamp(milliseconds: .max)
+        let whole = PaidService(periods).paid(before: end)
+        return Milliseconds(whole.count &- PaidService(rest).paid(before: end).count)
     }
 
     /// The same in days, to the nearest: periods of local time are an hour short or long at times.
@@ -83,7 +120,9 @@ package struct PaidService: Hashable, Sendable {
     }
 
     package mutating func add(_ period: Period) {
-        before = paid(before: period.start)
+        before = period.daysBefore.map { Milliseconds.days($0) } ?? paid(before: period.start)
         last = period
+        // What it gives is in what was paid before it now.
+        last?.daysBefore = nil
     }
 }

@@ -1,12 +1,12 @@
 internal import StageRuntime
 internal import Telemetry
 
-/// `tollway ledger export`: what was reported to Apple, and what not, with its amounts, for finance
+/// `tollway ledger export`: what was reported to Apple, with its amounts, and what not, for finance
 /// and audit.
 enum LedgerCommand {
     static let export = Verb(
         words: ["ledger", "export"],
-        summary: "every report and sale with amounts, deadline and lateness; totals per currency",
+        summary: "reports with amounts and lateness, sales not reported; totals per currency",
         options: LedgerSelection.options + [
             .flag("--totals", "the totals alone, a row for each app, environment and currency")
         ],
@@ -21,6 +21,8 @@ enum LedgerCommand {
             after all has its line_item row as well.
             A line item belongs to the month of its sale, whenever it was reported (--by told: to
             the month in which Apple accepted it); another report to that in which it was settled.
+            A sale that is not owed has no amounts, nor has one that was refused before it became a
+            line item: it belongs to the month in which it came in (--by told: was settled).
             superseded: a later report restates it. repeated: the ledger has the same accepted
             report (request identifier, token, status) in another record as well. The totals count
             each accepted report once, and the newest version of each line item, without retracted

@@ -14,10 +14,12 @@ extension PurchaseCheckBook {
         private(set) var replaced: [String] = []
         /// Its events that Apple has, and those that are not owed.
         var events: Set<Key> = []
-        /// Nil where it must be counted anew from ``events``.
-        var paid: PaidService? = PaidService()
-        /// Whether ``paid`` counts events as they come, also those that are not owed: until one comes out of
-        /// order, is refused or changed.
+        /// What was counted as events came.
+        private var paid = PaidService()
+        /// Whether ``paid`` counts events as they come, also those that are not owed.
+        ///
+        /// Until one comes out of order, is refused or changed, or is another start: then ``events``
+        /// are counted.
         private(set) var countsArrivals = true
 
         /// Of more the oldest are forgotten.
@@ -34,9 +36,21 @@ extension PurchaseCheckBook {
             starts = Array(starts.prefix(Self.startCountMax))
         }
 
+        /// Counts an event that comes.
+        ///
+        /// - Returns: the paid days before it; nil where ``events`` must be counted.
+        mutating func arrive(_ period: PaidService.Period) -> Int64? {
+            guard countsArrivals, starts.count < 2, paid.isInOrder(period.start) else {
+                recount()
+                return nil
+            }
+            let days = paid.days(before: period.start)
+            paid.add(period)
+            return days
+        }
+
         /// A period changed: paid days are counted anew.
         mutating func recount() {
-            paid = nil
             countsArrivals = false
         }
     }
@@ -89,13 +103,8 @@ extension PurchaseCheckBook {
         if sale.subscriptionEvent == .start, let date = sale.creationDate {
             subscription.note(start: sale.lineItemID, at: date) { isRefused(self.key(sale, $0)) }
         }
-        if subscription.countsArrivals, let period = PaidService.Period(of: sale) {
-            if let paid = subscription.paid, paid.isInOrder(period.start) {
-                daysAtArrival[key] = paid.days(before: period.start)
-                subscription.paid?.add(period)
-            } else {
-                subscription.recount()
-            }
+        if let period = PaidService.Period(of: sale) {
+            daysAtArrival[key] = subscription.arrive(period)
         }
         subscriptions[name] = subscription
     }
@@ -107,61 +116,46 @@ extension PurchaseCheckBook {
         }
     }
 
-    /// The period of an event of a subscription that Apple has, or that is not owed.
-    private func period(of key: Key) -> PaidService.Period? {
+    /// An event of a subscription that Apple has, or that is not owed; nil where it was retracted.
+    private func counted(_ key: Key) -> PurchaseEvent? {
         if let item = items[key] {
-            return item.isRetracted ? nil : PaidService.Period(of: item.sale)
+            return item.isRetracted ? nil : item.sale
         }
-        return unreported[key].flatMap { self.period(of: $0) }
+        return unreported[key].flatMap { $0.isNotOwed && !$0.isRetracted ? $0.sale : nil }
     }
 
     func period(of item: Unreported) -> PaidService.Period? {
         item.isNotOwed && !item.isRetracted ? PaidService.Period(of: item.sale) : nil
     }
 
-    /// An event of a subscription was refused or changed, or is not owed and `isKnown` as it came.
-    mutating func recount(_ sale: PurchaseEvent, isKnown: Bool = false) {
-        guard sale.kind == .buy, let id = sale.subscriptionID else {
-            return
-        }
-        let name = subscription(sale, id)
-        if subscriptions[name].map({ !isKnown || !$0.countsArrivals }) ?? false {
-            subscriptions[name]?.recount()
+    /// An event of a subscription was refused or changed.
+    mutating func recount(_ sale: PurchaseEvent) {
+        if sale.kind == .buy, let id = sale.subscriptionID {
+            subscriptions[subscription(sale, id)]?.recount()
         }
     }
 
-    /// How many days the subscription was paid for before an event of it, which is counted from now on.
-    mutating func days(before sale: PurchaseEvent, _ key: Key) -> Int64 {
-        guard sale.kind == .buy, let id = sale.subscriptionID,
-            let period = PaidService.Period(of: sale)
+    /// How many days the subscription was paid for before an event of it, in the life that its
+    /// start began.
+    func days(before sale: PurchaseEvent, _ key: Key, after start: PurchaseEvent?) -> Int64 {
+        guard sale.isLaterSubscriptionEvent, let id = sale.subscriptionID,
+            let period = PaidService.Period(of: sale), let first = start?.subscriptionStartDate,
+            let subscription = subscriptions[subscription(sale, id)]
         else {
             return 0
-        }
-        let name = subscription(sale, id)
-        var subscription = subscriptions[name] ?? Subscription()
-        defer {
-            subscriptions[name] = subscription
         }
         if subscription.countsArrivals, let days = daysAtArrival[key] {
             return days
         }
-        if let paid = subscription.paid, paid.isInOrder(period.start) {
-            subscription.paid?.add(period)
-            return paid.days(before: period.start)
+        var others: [(order: PaidService.Order, period: PaidService.Period)] = []
+        for other in subscription.events where other != key {
+            if let event = counted(other), let found = PaidService.Period(of: event),
+                found.start >= first, found.start <= period.start
+            {
+                others.append((PaidService.Order(found, of: event, named: other.id), found))
+            }
         }
-        let others = subscription.events.sorted { $0.id < $1.id }
-            .compactMap { self.period(of: $0) }
-            .sorted { $0.start < $1.start }
-        var paid = PaidService()
-        for other in others.prefix(while: { $0.start <= period.start }) {
-            paid.add(other)
-        }
-        let days = paid.days(before: period.start)
-        paid.add(period)
-        for other in others.drop(while: { $0.start <= period.start }) {
-            paid.add(other)
-        }
-        subscription.paid = paid
-        return days
+        others.sort { $0.order < $1.order }
+        return PaidService(others.map(\.period)).days(before: period.start)
     }
 }

@@ -231,7 +231,7 @@ struct PurchaseCheckBook {
             return waits(sale, first, key)
         }
         unreported[key] = nil
-        let days = days(before: sale, key)
+        let days = days(before: sale, key, after: parent?.sale)
         let compiled = try LineItemCompiler.compile(
             sale,
             LineItemCompiler.Context(
@@ -295,7 +295,6 @@ struct PurchaseCheckBook {
                 recount(sale)
             }
         } else {
-            recount(sale, isKnown: true)
             note(sale, key)
         }
         unreported[key] = item

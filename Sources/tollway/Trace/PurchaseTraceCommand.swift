@@ -217,6 +217,8 @@ extension PurchaseSearch {
             case .notOwed where standing?.isHeld == true: break
             case .notOwed where outcome.reason == "retracted":
                 lines.append("nothing is owed: it was retracted before it was reported")
+            case .notOwed where outcome.reason == "reference_not_owed":
+                lines.append("nothing is owed: what it refers to is not owed")
             case .notOwed:
                 lines.append("nothing is owed: no token fitted it (\(outcome.reason))")
             case .rejected:
