@@ -174,6 +174,7 @@ extension BookedSubscription {
                 )
             case "paidForgotten": try scanner.fill(&forgotten)
             case "paidForgottenStart": try scanner.fill(&record.forgottenStart)
+            case "paidForgottenUntil": try scanner.fill(&record.forgottenUntil)
             case "countsArrivals": record.countsArrivals = try scanner.bool()
             case "givesDays": record.givesDays = try scanner.bool()
             case "wakesFrom": record.wakesFrom = try scanner.keyBytes()
@@ -221,6 +222,7 @@ extension BookedSubscription {
             if forgotten.count != 0 { writer.field("paidForgotten", forgotten.count) }
             // An earlier version skips it, and counts the sum for every life.
             writer.field("paidForgottenStart", forgottenStart)
+            writer.field("paidForgottenUntil", forgottenUntil?.milliseconds)
             if countsArrivals { writer.field("countsArrivals", true) }
             if givesDays { writer.field("givesDays", true) }
             writer.field("wakesFrom", key: wakesFrom)

@@ -148,6 +148,8 @@ struct BookedSubscription: Equatable {
     /// The start of that life; nil where nothing was forgotten, or an earlier version kept one sum
     /// for all lives.
     var forgottenStart: String?
+    /// When the latest of them began; nil where nothing was forgotten, or by an earlier version.
+    var forgottenUntil: Timestamp?
     /// Whether ``paid`` counts events as they come, whatever token they go under: until one comes
     /// out of order, is refused or changed, or is another start.
     ///
@@ -176,25 +178,32 @@ struct BookedSubscription: Equatable {
     /// Whether all its events are of one life: of several, only the items say which is of which.
     var hasOneLife: Bool { starts.count < 2 }
 
-    /// What the forgotten periods came to of the life that a start began.
-    func forgotten(of start: String) -> Milliseconds {
-        start == forgottenStart ?? starts.last?.name ? forgotten : Milliseconds(0)
+    /// What the forgotten periods came to of the life that a start began, beside those that are
+    /// known: nothing where one behind them gives all days before it.
+    func forgotten(of start: String, beside known: [PaidService.Period]) -> Milliseconds {
+        let isReplaced = known.contains { period in
+            period.daysBefore != nil && forgottenUntil.map { $0 <= period.start } ?? true
+        }
+        return start == forgottenStart ?? starts.last?.name && !isReplaced
+            ? forgotten : Milliseconds(0)
     }
 
-    /// Keeps what the life that a start began loses with a period that is forgotten.
-    mutating func forget(_ loss: Milliseconds, of start: String) {
+    /// Keeps what the life that a start began loses with one of its periods that is forgotten.
+    mutating func forget(_ index: Int, of periods: [PaidService.Period], of start: String) {
         func age(_ name: String) -> Int {
             starts.firstIndex { $0.name == name } ?? starts.endIndex
         }
         let known = forgottenStart ?? starts.last?.name ?? start
-        if start != known {
-            // Of an earlier life nothing is reported any more.
-            guard age(start) < age(known) else {
-                return
-            }
-            forgotten = Milliseconds(0)
+        // Of an earlier life nothing is reported any more.
+        guard start == known || age(start) < age(known) else {
+            return
         }
-        forgotten = Milliseconds(forgotten.count &+ loss.count)
+        let before = start == known ? forgotten(of: start, beside: periods) : Milliseconds(0)
+        forgotten = Milliseconds(
+            before.count &+ PaidService.loss(of: index, in: periods).count
+        )
+        let last = start == known ? forgottenUntil : nil
+        forgottenUntil = max(last ?? periods[index].start, periods[index].start)
         forgottenStart = start
     }
 }

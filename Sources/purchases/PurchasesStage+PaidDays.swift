@@ -57,6 +57,9 @@ extension PurchasesStage {
         if let live = item.live {
             return live.days
         }
+        if let given = period.daysBefore {
+            return given
+        }
         let subscription = place.at(place.key.subscription(id))
         let record = try book.subscription(subscription)
         // An earlier version went on counting where a customer had come back.
@@ -71,10 +74,10 @@ extension PurchasesStage {
             from: first,
             until: period.start,
             givesDays: record?.givesDays ?? false
-        )
+        ).filter { $0.key != place.key }.map(\.period)
         return PaidService(
-            periods.filter { $0.key != place.key }.map(\.period),
-            forgotten: record?.forgotten(of: start) ?? Milliseconds(0)
+            periods,
+            forgotten: record?.forgotten(of: start, beside: periods) ?? Milliseconds(0)
         ).days(before: period.start)
     }
 
@@ -112,7 +115,7 @@ extension PurchasesStage {
         guard let index = periods.firstIndex(where: { $0.key == place.key }) else {
             return
         }
-        record.forget(PaidService.loss(of: index, in: periods.map(\.period)), of: start)
+        record.forget(index, of: periods.map(\.period), of: start)
         book.put(record, at: subscription)
     }
 }

@@ -298,6 +298,12 @@ import TokenWire
                 shop.restate("m6") { $0.quantity = 2 }, shop.month(8),
             ]
         },
+        Case("a month of a customer who comes back that waits for a rate") { shop in
+            [
+                shop.month(0), shop.month(5, .start),
+                shop.month(6) { $0.pricingCurrency = AlphaCode("UYU") }, shop.month(7),
+            ]
+        },
         Case("a plan that is changed on the day of a renewal") { shop in
             [
                 shop.month(0), shop.month(1),

@@ -62,18 +62,58 @@ import TokenDomain
 
     @Test func `are forgotten with the life that they are of`() {
         var record = BookedSubscription(touchedAt: Self.zero)
-        func forgotten() -> [Milliseconds] { ["a", "b"].map { record.forgotten(of: $0) } }
+        func forgotten() -> [Milliseconds] {
+            ["a", "b"].map { record.forgotten(of: $0, beside: []) }
+        }
         record.note(start: "a", at: Self.zero)
         // An earlier version kept one sum.
         record.forgotten = .days(5)
         record.note(start: "b", at: Self.zero + .days(100))
         #expect(forgotten() == [.days(5), .days(0)])
-        record.forget(.days(30), of: "a")
+        record.forget(0, of: [Self.period(0, 30)], of: "a")
         #expect(forgotten() == [.days(35), .days(0)])
-        record.forget(.days(7), of: "b")
+        record.forget(0, of: [Self.period(100, 107)], of: "b")
         #expect(forgotten() == [.days(0), .days(7)])
-        record.forget(.days(30), of: "a")
+        record.forget(0, of: [Self.period(30, 60)], of: "a")
         #expect(forgotten() == [.days(0), .days(7)])
+    }
+
+    private static func period(
+        _ start: Int64,
+        _ end: Int64,
+        given: Int64? = nil
+    ) -> PaidService.Period {
+        PaidService.Period(
+            start: zero + .days(start),
+            end: zero + .days(end),
+            isPaid: true,
+            daysBefore: given
+        )
+    }
+
+    /// A start, months that are forgotten one by one, and one that gives what was before it, first
+    /// or when some are forgotten.
+    @Test(arguments: 0...8)
+    func `are not added to those that an event gives`(forgottenBefore: Int) {
+        var record = BookedSubscription(touchedAt: Self.zero)
+        record.note(start: "a", at: Self.zero)
+        var known = (0..<10).map { Self.period(30 * Int64($0), 30 * Int64($0) + 30) }
+        func days() -> Int64 {
+            PaidService(known, forgotten: record.forgotten(of: "a", beside: known))
+                .days(before: Self.zero + .days(300))
+        }
+        for count in 0..<9 {
+            if count == forgottenBefore {
+                // The seventh month, or the next one that is known.
+                let index = known.firstIndex { Self.zero + .days(180) <= $0.start } ?? 0
+                let age = known[index].start - Self.zero
+                known[index].daysBefore = age.count / 86_400_000 + 1_000
+            }
+            #expect(days() == (count < forgottenBefore ? 300 : 1_300), "\(count) forgotten")
+            record.forget(1, of: known, of: "a")
+            known.remove(at: 1)
+        }
+        #expect(days() == 1_300)
     }
 
     /// By name the renewal comes behind the change of plan.

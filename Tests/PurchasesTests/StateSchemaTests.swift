@@ -118,7 +118,9 @@ import TokenDomain
 
     @Test func `accepts every record of its changelog`() throws {
         var subscription = BookedSubscription(touchedAt: PurchasesBench.start)
-        subscription.forget(.days(30), of: "start")
+        let start = PurchasesBench.start
+        let month = PaidService.Period(start: start, end: start + .days(30), isPaid: true)
+        subscription.forget(0, of: [month], of: "start")
         subscription.givesDays = true
         var value: [UInt8] = []
         subscription.write(to: &value)

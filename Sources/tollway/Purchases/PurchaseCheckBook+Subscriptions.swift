@@ -116,12 +116,15 @@ extension PurchaseCheckBook {
         }
     }
 
-    /// An event of a subscription that Apple has, or that is not owed; nil where it was retracted.
+    /// An event of a subscription that Apple has, that is not owed, or that waits for a rate alone;
+    /// nil where it was retracted.
     private func counted(_ key: Key) -> PurchaseEvent? {
         if let item = items[key] {
             return item.isRetracted ? nil : item.sale
         }
-        return unreported[key].flatMap { $0.isNotOwed && !$0.isRetracted ? $0.sale : nil }
+        return unreported[key].flatMap {
+            ($0.isNotOwed || $0.isCounted) && !$0.isRetracted ? $0.sale : nil
+        }
     }
 
     func period(of item: Unreported) -> PaidService.Period? {
@@ -143,6 +146,9 @@ extension PurchaseCheckBook {
             let subscription = subscriptions[subscription(sale, id)]
         else {
             return 0
+        }
+        if let given = period.daysBefore {
+            return given
         }
         if subscription.countsArrivals, let days = daysAtArrival[key] {
             return days

@@ -53,6 +53,8 @@ struct PurchaseCheckBook {
         var first: PurchaseEvent
         /// False: it waits for a rate, or with what it refers to.
         var isNotOwed: Bool
+        /// It waits for a rate alone: its month counts, as at the worker.
+        var isCounted = false
         /// Before Apple was told of it.
         var isRetracted = false
     }
@@ -228,7 +230,10 @@ struct PurchaseCheckBook {
         let buy = sale.kind == .refund ? parent : nil
         let terms = buy?.terms ?? ReportingTerms.of(sale, rates: rates)
         guard let terms else {
-            return waits(sale, first, key)
+            let step = waits(sale, first, key)
+            unreported[key]?.isCounted = true
+            note(sale, key)
+            return step
         }
         unreported[key] = nil
         let days = days(before: sale, key, after: parent?.sale)
