@@ -230,10 +230,7 @@ final class Restore {
                 form = ", in another form"
                 // All of the changelog is to replace it, and it may have what was deleted of that.
                 if let offset, reader.startOffset > 0 {
-                    throw WorkerEnd.cutOff(
-                        "\(changelog) begins at \(reader.startOffset), and the state of the"
-                            + " partition ends at \(offset)\(form)"
-                    )
+                    throw cutOff(reader, "\(offset)\(form)")
                 }
                 if let offset, offset > reader.endOffset {
                     aheadSince = lastUsedMilliseconds
@@ -269,18 +266,26 @@ final class Restore {
         of reader: any ChangelogReader,
         for store: any PartitionStore
     ) throws(WorkerEnd) {
-        let begin = "\(changelog) begins at \(reader.startOffset)"
         switch store.changelogOffset {
         case let offset? where offset < reader.startOffset:
             store.close()
-            throw WorkerEnd.cutOff("\(begin), and the state of the partition ends at \(offset)")
+            throw cutOff(reader, "\(offset)")
         case nil where reader.startOffset > 0:
             telemetry.wiped(
                 partition: partition,
-                because: "\(begin): what it had before was deleted, and this state lacks it"
+                because: "\(begin(of: reader)): what it had before was deleted, and this state"
+                    + " lacks it"
             )
         default: break
         }
+    }
+
+    private func cutOff(_ reader: any ChangelogReader, _ end: String) -> WorkerEnd {
+        .cutOff("\(begin(of: reader)), and the state of the partition ends at \(end)")
+    }
+
+    private func begin(of reader: any ChangelogReader) -> String {
+        "\(changelog) begins at \(reader.startOffset)"
     }
 
     /// Whether a changelog was made anew after a store was written: it is empty, or its first record was

@@ -262,14 +262,15 @@ package final class WorkerRun {
         of stage: any Stage,
         _ cluster: TopicCheck.Cluster
     ) throws -> StateDirectory {
-        StateDirectory(
+        let sizes = WorkerSizes(of: worker)
+        return StateDirectory(
             root: configuration.stateDirectory,
             clusterID: cluster.id,
             topicPrefix: configuration.topicPrefix,
             worker: worker.rawValue,
             shared: try StoreShared(
-                writeBufferByteCount: WorkerSizes(of: worker).writeBufferByteCount,
-                fileFilterBits: WorkerSizes(of: worker).fileFilterBits,
+                writeBufferByteCount: sizes.writeBufferByteCount,
+                fileFilterBits: sizes.fileFilterBits,
                 groups: (stage as? any StatefulStage)?.storeGroups ?? StoreGroups()
             ),
             tombstoneMilliseconds: cluster.tombstoneMilliseconds,
