@@ -5,6 +5,7 @@
 tollway_libraries=(
     rdkafka:librdkafka-dev
     libcurl:libcurl4-openssl-dev
+    libnghttp2:libnghttp2-dev
     libcrypto:libssl-dev
     libssl:libssl-dev
     libmicrohttpd:libmicrohttpd-dev

@@ -78,7 +78,9 @@ static int act_on_time(struct chttp_client *client)
 /* A timer that wakes too early costs one run; only one that would be late is set anew. */
 static void set_timer(struct chttp_client *client)
 {
-    int64_t due_us = client->due_us;
+    int64_t due_us = client->due_us, late_us = client->sessions.due_us;
+    if (due_us == 0 || (late_us != 0 && late_us < due_us))
+        due_us = late_us;
     struct itimerspec spec = {.it_value = {.tv_sec = due_us / 1000000,
                                            .tv_nsec = due_us % 1000000 * 1000}};
     if (due_us == 0 || (client->armed_us != 0 && client->armed_us <= due_us))
@@ -127,7 +129,7 @@ int chttp_client_open(const struct chttp_client_options *options, struct chttp_c
     curl_multi_setopt(client->multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
     curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, (long)options->concurrency_max);
     curl_multi_setopt(client->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS,
-                      (long)options->concurrency_max);
+                      (long)options->concurrency_max + SESSION_COUNT_MAX);
     /* One connection to a host has them all, as far as the host allows. */
     curl_multi_setopt(client->multi, CURLMOPT_MAX_CONCURRENT_STREAMS,
                       (long)options->concurrency_max);
@@ -146,7 +148,19 @@ int chttp_client_descriptor(const struct chttp_client *client)
 
 /* Lists of transfers. */
 
-static void put_last(struct transfer_list *list, struct transfer *transfer)
+void put_first(struct transfer_list *list, struct transfer *transfer)
+{
+    transfer->previous = NULL;
+    transfer->next = list->first;
+    if (list->first)
+        list->first->previous = transfer;
+    else
+        list->last = transfer;
+    list->first = transfer;
+    list->count++;
+}
+
+void put_last(struct transfer_list *list, struct transfer *transfer)
 {
     transfer->next = NULL;
     transfer->previous = list->last;
@@ -158,7 +172,7 @@ static void put_last(struct transfer_list *list, struct transfer *transfer)
     list->count++;
 }
 
-static void take_out(struct transfer_list *list, struct transfer *transfer)
+void take_out(struct transfer_list *list, struct transfer *transfer)
 {
     if (transfer->previous)
         transfer->previous->next = transfer->next;
@@ -172,7 +186,7 @@ static void take_out(struct transfer_list *list, struct transfer *transfer)
 }
 
 /* One wait serves what was submitted, too.  libcurl's timer is not ours to move for that. */
-static void wake(struct chttp_client *client)
+void client_wake(struct chttp_client *client)
 {
     uint64_t one = 1;
     if (!client->is_woken && write(client->wake_fd, &one, sizeof(one)) > 0)
@@ -193,7 +207,7 @@ int chttp_client_submit(struct chttp_client *client, const struct chttp_client_r
         return -1;
     }
     put_last(&client->waiting, transfer);
-    wake(client);
+    client_wake(client);
     return 0;
 }
 
@@ -203,13 +217,15 @@ static void start_waiting(struct chttp_client *client)
         struct transfer *transfer = client->waiting.first;
         CURLcode error;
         take_out(&client->waiting, transfer);
+        put_last(&client->active, transfer);
+        if (sessions_start(client, transfer, now_us()))
+            continue;
         error = transfer_prepare(transfer, client);
-        if (error == CURLE_OK && curl_multi_add_handle(client->multi, transfer->easy) == CURLM_OK) {
-            put_last(&client->active, transfer);
-        } else {
-            transfer->error = error == CURLE_OK ? CURLE_OUT_OF_MEMORY : error;
-            put_last(&client->ended, transfer);
-        }
+        if (error == CURLE_OK && curl_multi_add_handle(client->multi, transfer->easy) == CURLM_OK)
+            continue;
+        transfer->error = error == CURLE_OK ? CURLE_OUT_OF_MEMORY : error;
+        take_out(&client->active, transfer);
+        put_last(&client->ended, transfer);
     }
 }
 
@@ -231,7 +247,8 @@ static void collect_ended(struct chttp_client *client)
     while ((message = curl_multi_info_read(client->multi, &left)) != NULL) {
         struct transfer *transfer = NULL;
         int dead_fd;
-        if (message->msg != CURLMSG_DONE)
+        if (message->msg != CURLMSG_DONE ||
+            session_opened(client, message->easy_handle, message->data.result))
             continue;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&transfer);
         transfer_conclude(transfer, message->data.result);
@@ -264,21 +281,25 @@ static void drain(int fd)
 
 void chttp_client_run(struct chttp_client *client)
 {
-    int round, running;
+    int round, running, has_moved;
     while (client->lent.first) {
         struct transfer *transfer = client->lent.first;
         take_out(&client->lent, transfer);
         put_away(client, transfer);
     }
     start_waiting(client);
+    /* What has come is read before more is written: the peer may have closed. */
+    has_moved = 1;
     for (round = 0; round < ROUND_COUNT_MAX; round++) {
         struct epoll_event events[EVENT_COUNT_MAX];
         int has_acted = act_on_time(client);
         int index, count = epoll_wait(client->epoll_fd, events, EVENT_COUNT_MAX, 0);
-        if (count <= 0 && !has_acted)
+        if (count <= 0 && !has_acted && !has_moved)
             break;
         for (index = 0; index < count; index++) {
             int what = 0;
+            if (session_ready(client, events[index].data.fd))
+                continue;
             if (events[index].data.fd == client->wake_fd) {
                 drain(client->wake_fd);
                 client->is_woken = 0;
@@ -300,8 +321,12 @@ void chttp_client_run(struct chttp_client *client)
         }
         connections_release(client);
         collect_ended(client);
+        sessions_end_late(client, now_us());
         start_waiting(client);
+        has_moved = sessions_move(client, now_us());
     }
+    if (has_moved)
+        client_wake(client);
     set_timer(client);
 }
 
@@ -328,11 +353,13 @@ int chttp_client_cancel(struct chttp_client *client, uint64_t id)
             if (transfer->id != id)
                 continue;
             take_out(lists[index], transfer);
-            if (lists[index] == &client->active)
+            if (transfer->session)
+                session_give_up(transfer);
+            else if (lists[index] == &client->active)
                 curl_multi_remove_handle(client->multi, transfer->easy);
             put_away(client, transfer);
             /* Another may have its place. */
-            wake(client);
+            client_wake(client);
             return 1;
         }
     }
@@ -344,8 +371,10 @@ void chttp_client_close(struct chttp_client *client)
     struct transfer *transfer;
     if (!client)
         return;
+    sessions_close(client);
     for (transfer = client->active.first; transfer; transfer = transfer->next)
-        curl_multi_remove_handle(client->multi, transfer->easy);
+        if (!transfer->session)
+            curl_multi_remove_handle(client->multi, transfer->easy);
     free_all(&client->waiting);
     free_all(&client->active);
     free_all(&client->ended);

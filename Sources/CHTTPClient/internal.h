@@ -2,6 +2,8 @@
 
 #include "chttpclient.h"
 
+#include "sessions.h"
+
 #include <curl/curl.h>
 
 /* libcurl takes no less for writing. */
@@ -48,6 +50,15 @@ struct transfer {
     uint64_t answer_count;
     int is_cut;
 
+    /* Over a session, where libcurl does not have it: which, and since when it is there. */
+    struct session *session;
+    int32_t stream;            /* 0: not handed to nghttp2 yet */
+    int is_on_wire;            /* of this attempt; is_sent is of any */
+    int is_answered;           /* the answer is whole */
+    size_t sent_byte_count;    /* of the body */
+    int attempt_count;
+    int64_t due_us;            /* 0: not started */
+
     CURLcode error;
     long status;
     long http_version;
@@ -69,6 +80,7 @@ struct chttp_client {
     int is_woken; /* wake_fd is readable */
     /* When libcurl wants to be called, and when timer_fd wakes: not later.  0: never. */
     int64_t due_us, armed_us;
+    struct sessions sessions;
     struct connection connections[CONNECTION_COUNT_MAX];
     size_t connection_count;
     int is_held; /* the packets of all of them */
@@ -84,8 +96,16 @@ int transfer_fill(struct transfer *transfer, const struct chttp_client_request *
 CURLcode transfer_prepare(struct transfer *transfer, struct chttp_client *client);
 void transfer_empty(struct transfer *transfer);
 void transfer_conclude(struct transfer *transfer, CURLcode error);
+int transfer_add_header(struct transfer *transfer, const char *data, size_t byte_count);
+size_t transfer_add_body(struct transfer *transfer, const char *data, size_t byte_count);
+int is_loopback(const char *url);
 void transfer_describe(const struct transfer *transfer, struct chttp_client_response *response);
 void transfer_free(struct transfer *transfer);
+
+void put_first(struct transfer_list *list, struct transfer *transfer);
+void put_last(struct transfer_list *list, struct transfer *transfer);
+void take_out(struct transfer_list *list, struct transfer *transfer);
+void client_wake(struct chttp_client *client);
 
 void connections_hold(struct chttp_client *client);
 void connections_release(struct chttp_client *client);

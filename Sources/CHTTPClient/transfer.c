@@ -111,6 +111,11 @@ void transfer_empty(struct transfer *transfer)
     empty(&transfer->headers);
     empty(&transfer->body);
     transfer->is_sent = transfer->is_cut = 0;
+    transfer->session = NULL;
+    transfer->stream = 0;
+    transfer->is_on_wire = transfer->is_answered = transfer->attempt_count = 0;
+    transfer->sent_byte_count = 0;
+    transfer->due_us = 0;
     transfer->error = CURLE_OK;
     transfer->status = transfer->http_version = 0;
     transfer->message[0] = 0;
@@ -142,6 +147,14 @@ static int on_connected(void *closure, char *peer, char *local, int peer_port, i
     return CURL_PREREQFUNC_OK;
 }
 
+/* -1 where the answer has too many, or memory is out. */
+int transfer_add_header(struct transfer *transfer, const char *data, size_t byte_count)
+{
+    if (transfer->headers.count + byte_count > HEADER_BYTE_COUNT_MAX)
+        return -1;
+    return append(&transfer->headers, data, byte_count);
+}
+
 static size_t on_header(char *data, size_t size, size_t count, void *closure)
 {
     struct transfer *transfer = closure;
@@ -149,15 +162,12 @@ static size_t on_header(char *data, size_t size, size_t count, void *closure)
     /* Each answer begins anew: after "100 Continue" comes the one that counts. */
     if (byte_count >= 5 && memcmp(data, "HTTP/", 5) == 0)
         transfer->headers.count = 0;
-    if (transfer->headers.count + byte_count > HEADER_BYTE_COUNT_MAX)
-        return 0;
-    return append(&transfer->headers, data, byte_count) == 0 ? byte_count : 0;
+    return transfer_add_header(transfer, data, byte_count) == 0 ? byte_count : 0;
 }
 
-static size_t on_body(char *data, size_t size, size_t count, void *closure)
+/* Returns how many were added: fewer where the body is cut, or memory is out. */
+size_t transfer_add_body(struct transfer *transfer, const char *data, size_t byte_count)
 {
-    struct transfer *transfer = closure;
-    size_t byte_count = size * count;
     size_t room = transfer->body_byte_count_max - transfer->body.count;
     if (byte_count > room) {
         transfer->is_cut = append(&transfer->body, data, room) == 0;
@@ -166,7 +176,12 @@ static size_t on_body(char *data, size_t size, size_t count, void *closure)
     return append(&transfer->body, data, byte_count) == 0 ? byte_count : 0;
 }
 
-static int is_loopback(const char *url)
+static size_t on_body(char *data, size_t size, size_t count, void *closure)
+{
+    return transfer_add_body(closure, data, size * count);
+}
+
+int is_loopback(const char *url)
 {
     static const char *const hosts[] = {"://127.", "://localhost", "://[::1]"};
     size_t index;
@@ -260,8 +275,9 @@ CURLcode transfer_prepare(struct transfer *transfer, struct chttp_client *client
     if (is_past_proxies != transfer->is_past_proxies)
         SET(CURLOPT_NOPROXY, is_past_proxies ? "*" : NULL);
     transfer->is_past_proxies = is_past_proxies;
-    /* Wait for a connection that can be shared rather than open one a request. */
-    SET(CURLOPT_PIPEWAIT, strncmp(transfer->url, "https:", 6) == 0 ? 1L : 0L);
+    /* Wait for a connection that can be shared rather than open one a request; but for a session libcurl
+     * would wait for ever. */
+    SET(CURLOPT_PIPEWAIT, sessions_are_none(client, transfer->url) ? 1L : 0L);
     SET(CURLOPT_HTTPHEADER, transfer->header_lines);
     return set_method(transfer);
 }

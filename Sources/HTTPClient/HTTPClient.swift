@@ -1,6 +1,6 @@
 internal import CHTTPClient
 
-/// Many requests in flight on one thread: libcurl's multi interface with an epoll of its own.
+/// Many requests in flight on one thread: libcurl and nghttp2 with an epoll of their own.
 ///
 /// HTTP/2 over TLS where the server has it, connections kept, redirects never followed.
 /// Wait until ``wakeDescriptor`` is readable, call ``run()``, take the responses.

@@ -4,8 +4,10 @@
 #include <stdint.h>
 
 /*
- * Many HTTP requests in flight over libcurl's multi interface.  One thread; nothing here waits, and
- * nothing here calls back: what has ended is collected and taken as an array.
+ * Many HTTP requests in flight.  One thread; nothing here waits, and nothing here calls back: what has
+ * ended is collected and taken as an array.  libcurl opens every connection.  Where the peer of an
+ * https one chooses HTTP/2, and no proxy lies between, nghttp2 has its requests, at two fifths of
+ * libcurl's cost; libcurl has all others.
  */
 
 struct chttp_client;
