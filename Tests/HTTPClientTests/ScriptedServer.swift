@@ -150,15 +150,22 @@ final class ScriptedServer {
         )
     }
 
-    /// Runs the client until the condition holds; false where that takes too long.
-    func turn(seconds: Double = 20, until condition: () throws -> Bool) throws -> Bool {
+    /// Runs the client until the condition holds, or waits without it; false where that takes too long.
+    func turn(
+        seconds: Double = 20,
+        runsClient: Bool = true,
+        until condition: () throws -> Bool
+    ) throws -> Bool {
         let end = ContinuousClock.now + .seconds(seconds)
         while try !condition() {
             guard ContinuousClock.now < end else {
                 return false
             }
             var entry = pollfd(fd: client.wakeDescriptor, events: Int16(POLLIN), revents: 0)
-            _ = unsafe poll(&entry, 1, 10)
+            _ = unsafe poll(&entry, runsClient ? 1 : 0, 10)
+            guard runsClient else {
+                continue
+            }
             client.run()
             responses += client.takeResponses()
         }
