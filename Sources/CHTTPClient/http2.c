@@ -98,8 +98,8 @@ static int on_frame(nghttp2_session *http2, const nghttp2_frame *frame, void *cl
         session->is_draining = 1;
     if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
         session->is_settled = 1;
-        session->origin->stream_count_max = nghttp2_session_get_remote_settings(
-            http2, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+        if (session_limit(session) > 0)
+            session->origin->stream_count_max = session_limit(session);
     }
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM) ||
         (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
@@ -117,9 +117,9 @@ static int on_closed(nghttp2_session *http2, int32_t stream, uint32_t code, void
         return 0;
     if (transfer->error == CURLE_OK && !transfer->is_answered && !transfer->is_cut) {
         transfer->error = code == NGHTTP2_REFUSED_STREAM ? CURLE_GOT_NOTHING : CURLE_HTTP2_STREAM;
-        /* Nothing was acted upon (RFC 9113, 8.7): it may go out again. */
-        if (code == NGHTTP2_REFUSED_STREAM)
-            transfer->is_on_wire = 0;
+        /* Nothing was acted upon (RFC 9113, 8.7): it may go out again, but where an answer had begun. */
+        if (code == NGHTTP2_REFUSED_STREAM && transfer->status == 0)
+            transfer->is_on_wire = transfer->is_sent = 0;
         snprintf(transfer->message, sizeof(transfer->message), "HTTP/2 stream ended by %s",
                  nghttp2_http2_strerror(code));
     }

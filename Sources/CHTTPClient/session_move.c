@@ -96,6 +96,10 @@ static void move(struct session *session, int reads, int64_t now_us)
         session_end(session, error, session->message);
         return;
     }
+    /* A stream that ended by what was written has made room for another. */
+    if (session->is_settled && session->stream_count < session->transfer_count &&
+        session->stream_count < session_limit(session))
+        session->has_more = 1;
     if (session->is_draining && session->transfer_count == 0)
         session_end(session, CURLE_GOT_NOTHING, NULL);
     else if (session->transfer_count == 0 && session->idle_since_us == 0)

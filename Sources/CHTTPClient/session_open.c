@@ -110,6 +110,7 @@ int session_opened(struct chttp_client *client, CURL *easy, CURLcode error)
             session = client->sessions.list[index];
     if (!session)
         return 0;
+    session->origin->is_narrow = error != CURLE_OK;
     if (error != CURLE_OK) {
         session_end(session, error, session->message);
         return 1;

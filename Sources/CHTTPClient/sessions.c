@@ -60,6 +60,36 @@ void session_hears(struct session *session, struct transfer *transfer)
     session_conclude(transfer);
 }
 
+/* How many streams the peer takes there at a time. */
+size_t session_limit(const struct session *session)
+{
+    return session->is_settled
+               ? nghttp2_session_get_remote_settings(session->http2,
+                                                     NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
+               : session->origin->stream_count_max;
+}
+
+/* A connection that carried something before it ended is no vain attempt. */
+static int may_start_again(struct transfer *transfer)
+{
+    const struct session *session = transfer->session;
+    if (session->is_draining && transfer->stream == 0 &&
+        (session->answer_count > 0 || session->stream_count > 0))
+        transfer->attempt_count = 0;
+    return transfer->attempt_count < ATTEMPT_COUNT_MAX;
+}
+
+static int has_other(const struct session *session)
+{
+    const struct sessions *sessions = &session->client->sessions;
+    size_t index;
+    for (index = 0; index < sessions->count; index++)
+        if (sessions->list[index]->origin == session->origin && sessions->list[index]->http2 &&
+            !sessions->list[index]->is_draining)
+            return 1;
+    return 0;
+}
+
 void session_forget(struct session *session)
 {
     struct sessions *sessions = &session->client->sessions;
@@ -76,13 +106,14 @@ void session_end(struct session *session, CURLcode error, const char *message)
 {
     struct transfer *transfer, *previous;
     session_forget(session);
+    session->is_draining = 1;
     /* From the last one: each that starts again goes before those behind it. */
     for (transfer = session->client->active.last; transfer; transfer = previous) {
         previous = transfer->previous;
         if (transfer->session != session)
             continue;
-        if (session->http2 && !transfer->is_on_wire &&
-            transfer->attempt_count < ATTEMPT_COUNT_MAX) {
+        if ((session->http2 || has_other(session)) && !transfer->is_on_wire &&
+            may_start_again(transfer)) {
             session_start_again(transfer);
             continue;
         }
@@ -179,6 +210,13 @@ static int is_stale(const struct session *session, int64_t now_us)
              now_us - session->idle_since_us > (int64_t)IDLE_SECONDS_MAX * 1000000));
 }
 
+/* 2: has room now; 1: will have; 0: takes none. */
+static int rank(const struct session *session)
+{
+    size_t max = session_limit(session);
+    return session->transfer_count < max ? 2 : max > 0;
+}
+
 /* That with the fewest requests; another one where that has as many as the peer takes. */
 static struct session *session_for(struct chttp_client *client, struct origin *origin,
                                    int64_t now_us)
@@ -191,11 +229,13 @@ static struct session *session_for(struct chttp_client *client, struct origin *o
         if (session->origin != origin)
             continue;
         session->is_draining |= is_stale(session, now_us);
-        if (!session->is_draining && (!best || session->transfer_count < best->transfer_count))
+        if (!session->is_draining && (!best || rank(session) > rank(best) ||
+                                      (rank(session) == rank(best) &&
+                                       session->transfer_count < best->transfer_count)))
             best = session;
     }
     if (!best ||
-        (best->transfer_count >= origin->stream_count_max && sessions->count < SESSION_COUNT_SPREAD))
+        (rank(best) < 2 && !origin->is_narrow && sessions->count < SESSION_COUNT_SPREAD))
         opened = session_open(client, origin);
     return opened ? opened : best;
 }
@@ -228,8 +268,10 @@ void session_submit_held(struct session *session)
 {
     struct chttp_client *client = session->client;
     struct transfer *transfer, *next;
-    size_t max = session->origin->stream_count_max;
-    int is_spread = session->transfer_count > max && client->sessions.count < SESSION_COUNT_SPREAD;
+    size_t max = session_limit(session);
+    int is_spread = session->transfer_count > max &&
+                    (max == 0 || (!session->origin->is_narrow &&
+                                  client->sessions.count < SESSION_COUNT_SPREAD));
     if (session->transfer_count == session->stream_count ||
         (!session->is_settled && !session->is_draining))
         return;
@@ -246,7 +288,7 @@ void session_submit_held(struct session *session)
         if (transfer->session != session || transfer->stream > 0 ||
             !(session->is_draining || is_spread))
             continue;
-        if (transfer->attempt_count < ATTEMPT_COUNT_MAX) {
+        if (may_start_again(transfer)) {
             session_start_again(transfer);
         } else if (session->is_draining) {
             transfer->error = CURLE_GOT_NOTHING;

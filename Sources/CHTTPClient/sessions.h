@@ -56,6 +56,7 @@ struct origin {
     size_t named_byte_count;   /* of it, without the port of https */
     size_t stream_count_max;   /* on a connection, as the peer has said last */
     int is_left_to_libcurl;
+    int is_narrow;             /* the last connection could not be opened: one will do */
 };
 
 struct sessions {
@@ -68,6 +69,7 @@ struct sessions {
 
 /* sessions.c */
 void session_free(struct session *session);
+size_t session_limit(const struct session *session);
 void session_forget(struct session *session);
 void session_submit_held(struct session *session);
 void session_end(struct session *session, CURLcode error, const char *message);

@@ -75,7 +75,8 @@ package struct HTTPClientResponse: Sendable {
 
     package struct Failure: Error, Equatable, Sendable {
         package enum Kind: String, Sendable {
-            /// Not one byte of the request reached the peer.
+            /// Nothing acted upon the request: not one byte of it went out, or the peer refused its
+            /// stream (RFC 9113, 8.7).
             case notSent
             /// The peer may have acted upon it: time over, reset, answer broken off.
             case doubtful

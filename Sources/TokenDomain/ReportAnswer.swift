@@ -12,7 +12,7 @@ package enum ReportRequest: String, Sendable, CaseIterable {
 package struct AppleReply: Equatable, Sendable {
     package enum Transport: Equatable, Sendable {
         case answered(status: Int)
-        /// Not one byte reached Apple.
+        /// Nothing acted upon the request: not one byte of it went out, or its stream was refused.
         case notSent
         /// It may have been acted upon.
         case doubtful

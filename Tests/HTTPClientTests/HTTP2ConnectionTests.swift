@@ -113,11 +113,42 @@ struct `Requests that share a connection` {
     @Test func `fail when they are refused again and again`() throws {
         let server = try ScriptedServer("plain")
         let response = try server.send("/refuse", body: [1])
-        #expect(response.failure != nil)
+        #expect(response.failure?.kind == .notSent)
         let streamCount = try server.requests("/refuse").count
         #expect((1...8).contains(streamCount), "\(streamCount) streams")
         #expect(server.client.inFlightCount == 0)
         #expect(try server.send("/echo", body: [2]).answer?.body == [2])
+    }
+
+    /// What has begun to be answered was acted upon, whatever the server says then.
+    @Test func `are not sent again when they are refused behind the start of an answer`() throws {
+        let server = try ScriptedServer("plain")
+        #expect(try server.send("/begun", body: [1]).failure?.kind == .doubtful)
+        #expect(try server.requests("/begun").count == 1)
+        #expect(try server.send("/echo", body: [2]).answer?.body == [2])
+    }
+
+    /// Goal: connections that end as soon as they have carried one request are no vain attempts.
+    @Test func `are all answered where each connection takes one`() throws {
+        let server = try ScriptedServer("one-each")
+        for tag in 0..<40 {
+            server.submit("/echo/\(tag)", body: [UInt8(tag)], tag: tag)
+        }
+        try server.requireResponses(40)
+        for response in server.responses {
+            #expect(response.answer?.body == [UInt8(response.tag)])
+        }
+        #expect(try server.events("stream").count == 40)
+    }
+
+    /// Goal: a connection that takes none keeps no request from one that does.
+    @Test func `are answered where other connections take none`() throws {
+        let server = try ScriptedServer("one-then-none")
+        for tag in 0..<12 {
+            server.submit("/echo/\(tag)", body: [UInt8(tag)], tag: tag)
+        }
+        try server.requireResponses(12)
+        #expect(server.responses.allSatisfy { $0.answer?.connection == 1 })
     }
 
     @Test func `do not share the failure of one`() throws {
@@ -185,7 +216,7 @@ struct `Requests that share a connection` {
     @Test func `go on when one is out of time and others are answered`() throws {
         let server = try ScriptedServer(
             "plain",
-            limits: HTTPClient.Limits(totalTimeoutMilliseconds: 2_000)
+            limits: HTTPClient.Limits(totalTimeoutMilliseconds: 5_000)
         )
         server.submit("/silent", body: [1], tag: 1)
         try #require(try server.turn { try server.hasWhole("/silent") })
@@ -201,7 +232,7 @@ struct `Requests that share a connection` {
     @Test func `leave one that answers nothing`() throws {
         let server = try ScriptedServer(
             "silent",
-            limits: HTTPClient.Limits(totalTimeoutMilliseconds: 2_000)
+            limits: HTTPClient.Limits(totalTimeoutMilliseconds: 5_000)
         )
         for tag in 0..<3 {
             server.submit("/echo/\(tag)", body: [1], tag: tag)
@@ -219,7 +250,7 @@ struct `Requests that share a connection` {
     @Test func `leave one that does not even begin`() throws {
         let server = try ScriptedServer(
             "mute",
-            limits: HTTPClient.Limits(totalTimeoutMilliseconds: 2_000)
+            limits: HTTPClient.Limits(totalTimeoutMilliseconds: 5_000)
         )
         let response = try server.send("/echo/1", body: [1])
         #expect(response.failure?.code == "http.timeout")
@@ -229,7 +260,7 @@ struct `Requests that share a connection` {
     @Test func `are not sent where the handshake does not end`() throws {
         let server = try ScriptedServer(
             "deaf",
-            limits: HTTPClient.Limits(connectTimeoutMilliseconds: 1_000)
+            limits: HTTPClient.Limits(connectTimeoutMilliseconds: 5_000)
         )
         for tag in 0..<3 {
             server.submit("/echo/\(tag)", body: [1], tag: tag)

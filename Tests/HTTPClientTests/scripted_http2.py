@@ -421,6 +421,11 @@ class Connection:
             headers += [("x-answer", "final"), ("x-long", "y" * 1000)]
             is_split = True
             stream.trailers = [("x-answer", "trailer"), ("x-checksum", "1")]
+        elif path == "/begun":
+            self.send_headers(stream, headers)
+            self.out += frame(DATA, 0, stream.id, b"begun")
+            self.reset(stream, REFUSED_STREAM)
+            return
         elif path == "/no-status":
             headers = headers[1:]
         elif path == "/wrong-length":
@@ -671,6 +676,20 @@ class One(Connection):
         self.answer(self.waiting.pop(0))
 
 
+class OneEach(One):
+    """Goes away after each answer."""
+
+    def end_ping(self):
+        self.go_away(self.waiting[0].id)
+        super().end_ping()
+
+
+class Unequal(One):
+    """Allows none where it is not the first."""
+
+    settings = {MAX_CONCURRENT_STREAMS: 0}
+
+
 class GoingAway(Gathering):
     """Goes away when COUNT requests are whole, and answers the first half of them."""
 
@@ -775,6 +794,8 @@ class HTTP1(Connection):
 SCENARIOS = {
     "plain": (Connection, Connection, ["h2"]),
     "small-table": (SmallTable, SmallTable, ["h2"]),
+    "one-each": (OneEach, OneEach, ["h2"]),
+    "one-then-none": (One, Unequal, ["h2"]),
     "gather": (Gathering, Connection, ["h2"]),
     "one": (One, One, ["h2"]),
     "going-away": (GoingAway, Connection, ["h2"]),

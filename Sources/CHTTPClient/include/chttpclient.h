@@ -34,7 +34,8 @@ struct chttp_client_request {
 
 enum chttp_client_outcome {
     CHTTP_CLIENT_ANSWERED = 0,
-    CHTTP_CLIENT_NOT_SENT = 1,     /* not one byte of the request went out */
+    CHTTP_CLIENT_NOT_SENT = 1,     /* nothing acted upon it: not one byte went out, or it was refused
+                                      as a stream of HTTP/2 */
     CHTTP_CLIENT_DOUBTFUL = 2,     /* it may have been acted upon */
 };
 
