@@ -79,12 +79,13 @@ static int act_on_time(struct chttp_client *client)
 static void set_timer(struct chttp_client *client)
 {
     int64_t due_us = client->due_us, late_us = client->sessions.due_us;
+    struct itimerspec spec = {0};
     if (due_us == 0 || (late_us != 0 && late_us < due_us))
         due_us = late_us;
-    struct itimerspec spec = {.it_value = {.tv_sec = due_us / 1000000,
-                                           .tv_nsec = due_us % 1000000 * 1000}};
     if (due_us == 0 || (client->armed_us != 0 && client->armed_us <= due_us))
         return;
+    spec.it_value.tv_sec = due_us / 1000000;
+    spec.it_value.tv_nsec = due_us % 1000000 * 1000;
     timerfd_settime(client->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
     client->armed_us = due_us;
 }
@@ -186,7 +187,7 @@ void take_out(struct transfer_list *list, struct transfer *transfer)
 }
 
 /* One wait serves what was submitted, too.  libcurl's timer is not ours to move for that. */
-void client_wake(struct chttp_client *client)
+static void wake(struct chttp_client *client)
 {
     uint64_t one = 1;
     if (!client->is_woken && write(client->wake_fd, &one, sizeof(one)) > 0)
@@ -207,18 +208,19 @@ int chttp_client_submit(struct chttp_client *client, const struct chttp_client_r
         return -1;
     }
     put_last(&client->waiting, transfer);
-    client_wake(client);
+    wake(client);
     return 0;
 }
 
 static void start_waiting(struct chttp_client *client)
 {
+    int64_t start_us = client->waiting.first ? now_us() : 0;
     while (client->waiting.first && client->active.count < client->options.concurrency_max) {
         struct transfer *transfer = client->waiting.first;
         CURLcode error;
         take_out(&client->waiting, transfer);
         put_last(&client->active, transfer);
-        if (sessions_start(client, transfer, now_us()))
+        if (sessions_start(client, transfer, start_us))
             continue;
         error = transfer_prepare(transfer, client);
         if (error == CURLE_OK && curl_multi_add_handle(client->multi, transfer->easy) == CURLM_OK)
@@ -326,7 +328,7 @@ void chttp_client_run(struct chttp_client *client)
         has_moved = sessions_move(client, now_us());
     }
     if (has_moved)
-        client_wake(client);
+        wake(client);
     set_timer(client);
 }
 
@@ -359,7 +361,7 @@ int chttp_client_cancel(struct chttp_client *client, uint64_t id)
                 curl_multi_remove_handle(client->multi, transfer->easy);
             put_away(client, transfer);
             /* Another may have its place. */
-            client_wake(client);
+            wake(client);
             return 1;
         }
     }

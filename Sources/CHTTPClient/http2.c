@@ -123,7 +123,7 @@ static int on_closed(nghttp2_session *http2, int32_t stream, uint32_t code, void
         snprintf(transfer->message, sizeof(transfer->message), "HTTP/2 stream ended by %s",
                  nghttp2_http2_strerror(code));
     }
-    session_hears(closure, transfer);
+    session_hears(transfer);
     return 0;
 }
 

@@ -105,7 +105,6 @@ void transfer_free(struct transfer *transfer);
 void put_first(struct transfer_list *list, struct transfer *transfer);
 void put_last(struct transfer_list *list, struct transfer *transfer);
 void take_out(struct transfer_list *list, struct transfer *transfer);
-void client_wake(struct chttp_client *client);
 
 void connections_hold(struct chttp_client *client);
 void connections_release(struct chttp_client *client);
@@ -113,3 +112,13 @@ void connection_sends(struct chttp_client *client, struct transfer *transfer, in
 int connection_hears(struct chttp_client *client, const struct transfer *transfer);
 int connection_opened(void *closure, curl_socket_t fd, curlsocktype purpose);
 int connection_close(void *closure, curl_socket_t fd);
+
+/* Sets one option in a ladder that ends with the first failure. */
+#define SET(option, value)                                              \
+    do {                                                                \
+        CURLcode failure = curl_easy_setopt(easy, (option), (value));   \
+        if (failure != CURLE_OK)                                        \
+            return failure;                                             \
+    } while (0)
+
+CURLcode set_connection(CURL *easy, const struct chttp_client *client);

@@ -39,16 +39,9 @@ static CURLcode on_tls_made(CURL *easy, void *made, void *closure)
                : CURLE_SSL_CONNECT_ERROR;
 }
 
-#define SET(option, value)                                                        \
-    do {                                                                          \
-        CURLcode failure = curl_easy_setopt(session->easy, (option), (value));    \
-        if (failure != CURLE_OK)                                                  \
-            return failure;                                                       \
-    } while (0)
-
 static CURLcode set_up(struct session *session, const char *url)
 {
-    const struct chttp_client *client = session->client;
+    CURL *easy = session->easy;
     SET(CURLOPT_URL, url);
     SET(CURLOPT_CONNECT_ONLY, 1L);
     SET(CURLOPT_FRESH_CONNECT, 1L);
@@ -58,14 +51,8 @@ static CURLcode set_up(struct session *session, const char *url)
     SET(CURLOPT_SSL_CTX_FUNCTION, on_tls_made);
     SET(CURLOPT_SSL_CTX_DATA, session);
     SET(CURLOPT_ERRORBUFFER, session->message);
-    SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_QUICK_EXIT, 1L);
     SET(CURLOPT_NOPROXY, "*");
-    SET(CURLOPT_TCP_NODELAY, 1L);
-    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)client->options.connect_timeout_ms);
-    if (client->authority_file)
-        SET(CURLOPT_CAINFO, client->authority_file);
-    return CURLE_OK;
+    return set_connection(easy, session->client);
 }
 
 /* NULL where there are too many, or libcurl cannot do it: then the origin is left to libcurl. */

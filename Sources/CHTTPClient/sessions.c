@@ -19,7 +19,6 @@ void session_free(struct session *session)
     free(session);
 }
 
-/* Of a transfer that is under way: its result is there. */
 static void leave(struct transfer *transfer)
 {
     struct session *session = transfer->session;
@@ -28,14 +27,15 @@ static void leave(struct transfer *transfer)
     session->idle_since_us = 0;
     transfer->session = NULL;
     transfer->stream = 0;
-    take_out(&session->client->active, transfer);
 }
 
+/* Of a transfer that is under way: its result is there. */
 void session_conclude(struct transfer *transfer)
 {
     struct chttp_client *client = transfer->session->client;
     transfer->http_version = CURL_HTTP_VERSION_2_0;
     leave(transfer);
+    take_out(&client->active, transfer);
     put_last(&client->ended, transfer);
 }
 
@@ -43,11 +43,29 @@ void session_start_again(struct transfer *transfer)
 {
     struct chttp_client *client = transfer->session->client;
     leave(transfer);
+    take_out(&client->active, transfer);
     put_first(&client->waiting, transfer);
 }
 
+/* What nghttp2 has of it; what may have been sent stays sent. */
+static void end_stream(const struct transfer *transfer)
+{
+    nghttp2_session *http2 = transfer->session->http2;
+    if (transfer->stream == 0)
+        return;
+    nghttp2_session_set_stream_user_data(http2, transfer->stream, NULL);
+    nghttp2_submit_rst_stream(http2, NGHTTP2_FLAG_NONE, transfer->stream, NGHTTP2_CANCEL);
+}
+
+/* The caller wants no result. */
+void session_give_up(struct transfer *transfer)
+{
+    end_stream(transfer);
+    leave(transfer);
+}
+
 /* Its stream has ended. What never went out may go out again; what did is for the caller to judge. */
-void session_hears(struct session *session, struct transfer *transfer)
+void session_hears(struct transfer *transfer)
 {
     if (!transfer->is_on_wire && transfer->attempt_count < ATTEMPT_COUNT_MAX) {
         transfer->error = CURLE_OK;
@@ -56,7 +74,7 @@ void session_hears(struct session *session, struct transfer *transfer)
         return;
     }
     if (transfer->error == CURLE_OK)
-        session->answer_count++;
+        transfer->session->answer_count++;
     session_conclude(transfer);
 }
 
@@ -101,7 +119,7 @@ void session_forget(struct session *session)
         epoll_ctl(session->client->epoll_fd, EPOLL_CTL_DEL, session->fd, NULL);
 }
 
-/* ${error} is that of its requests; CURLE_OK: those not sent start again. */
+/* ${error} is that of its requests, but of those that may start again. */
 void session_end(struct session *session, CURLcode error, const char *message)
 {
     struct transfer *transfer, *previous;
@@ -148,6 +166,12 @@ static size_t authority_count_of(const char *url)
     return count;
 }
 
+static int is_at(const struct origin *origin, const char *url, size_t authority_count)
+{
+    return strlen(origin->authority) == authority_count &&
+           memcmp(origin->authority, url + sizeof(scheme) - 1, authority_count) == 0;
+}
+
 static int has_proxy(void)
 {
     static const char *const names[] = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
@@ -171,7 +195,7 @@ static struct origin *origin_of(struct chttp_client *client, const char *url)
         return NULL;
     for (index = 0; index < sessions->origin_count; index++) {
         origin = &sessions->origins[index];
-        if (strlen(origin->authority) == count && memcmp(origin->authority, authority, count) == 0)
+        if (is_at(origin, url, count))
             return origin;
     }
     if (index == ORIGIN_COUNT_MAX)
@@ -194,11 +218,9 @@ int sessions_are_none(const struct chttp_client *client, const char *url)
 {
     const struct sessions *sessions = &client->sessions;
     size_t index, count = authority_count_of(url);
-    for (index = 0; index < sessions->count && count > 0; index++) {
-        const char *authority = sessions->list[index]->origin->authority;
-        if (strlen(authority) == count && strncmp(authority, url + sizeof(scheme) - 1, count) == 0)
+    for (index = 0; index < sessions->count && count > 0; index++)
+        if (is_at(sessions->list[index]->origin, url, count))
             return 0;
-    }
     return count > 0;
 }
 
@@ -297,22 +319,6 @@ void session_submit_held(struct session *session)
     }
 }
 
-/* The caller wants no result: what may have been sent stays sent. */
-void session_give_up(struct transfer *transfer)
-{
-    struct session *session = transfer->session;
-    if (transfer->stream > 0) {
-        nghttp2_session_set_stream_user_data(session->http2, transfer->stream, NULL);
-        nghttp2_submit_rst_stream(session->http2, NGHTTP2_FLAG_NONE, transfer->stream,
-                                  NGHTTP2_CANCEL);
-    }
-    session->transfer_count--;
-    session->stream_count -= transfer->stream > 0;
-    session->idle_since_us = 0;
-    transfer->session = NULL;
-    transfer->stream = 0;
-}
-
 /*
  * Where the time of a request is over and its connection gave no answer to any since it was sent, the
  * connection is dead: with all that is on it.
@@ -343,11 +349,9 @@ void sessions_end_late(struct chttp_client *client, int64_t now_us)
             if (index == dead_count)
                 dead[dead_count++] = session;
         }
-        session_give_up(transfer);
-        take_out(&client->active, transfer);
+        end_stream(transfer);
         transfer->error = CURLE_OPERATION_TIMEDOUT;
-        transfer->http_version = CURL_HTTP_VERSION_2_0;
-        put_last(&client->ended, transfer);
+        session_conclude(transfer);
     }
     client->sessions.due_us = due_us;
     for (index = 0; index < dead_count; index++)

@@ -78,7 +78,7 @@ void session_start_again(struct transfer *transfer);
 int sessions_are_none(const struct chttp_client *client, const char *url);
 int sessions_start(struct chttp_client *client, struct transfer *transfer, int64_t now_us);
 void sessions_end_late(struct chttp_client *client, int64_t now_us);
-void session_hears(struct session *session, struct transfer *transfer);
+void session_hears(struct transfer *transfer);
 void session_give_up(struct transfer *transfer);
 void sessions_close(struct chttp_client *client);
 

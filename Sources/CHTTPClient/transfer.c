@@ -191,14 +191,6 @@ int is_loopback(const char *url)
     return 0;
 }
 
-/* Sets one option in a ladder that ends with the first failure. */
-#define SET(option, value)                                              \
-    do {                                                                \
-        CURLcode failure = curl_easy_setopt(easy, (option), (value));   \
-        if (failure != CURLE_OK)                                        \
-            return failure;                                             \
-    } while (0)
-
 /* Whatever the method of the request before. */
 static CURLcode set_method(const struct transfer *transfer)
 {
@@ -220,6 +212,20 @@ static CURLcode set_method(const struct transfer *transfer)
     return CURLE_OK;
 }
 
+/* What is the same for every connection of a client, whoever speaks over it. */
+CURLcode set_connection(CURL *easy, const struct chttp_client *client)
+{
+    SET(CURLOPT_NOSIGNAL, 1L);
+    /* A name is looked up on a thread, which ends when its name servers have let it wait long enough:
+     * 18 s of three.  Without this the loop waits for it where the request ends before. */
+    SET(CURLOPT_QUICK_EXIT, 1L);
+    SET(CURLOPT_TCP_NODELAY, 1L);
+    if (client->authority_file)
+        SET(CURLOPT_CAINFO, client->authority_file);
+    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)client->options.connect_timeout_ms);
+    return CURLE_OK;
+}
+
 /* What is the same for every request of a client. */
 static CURLcode set_up(struct transfer *transfer, struct chttp_client *client)
 {
@@ -228,19 +234,11 @@ static CURLcode set_up(struct transfer *transfer, struct chttp_client *client)
     SET(CURLOPT_ERRORBUFFER, transfer->message);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
     SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_NOSIGNAL, 1L);
-    /* A name is looked up on a thread, which ends when its name servers have let it wait long enough:
-     * 18 s of three.  Without this the loop waits for it where the request ends before. */
-    SET(CURLOPT_QUICK_EXIT, 1L);
     /* Each handle keeps both, and requests and answers are small. */
     SET(CURLOPT_BUFFERSIZE, (long)READ_BYTE_COUNT);
     SET(CURLOPT_UPLOAD_BUFFERSIZE, (long)WRITE_BYTE_COUNT);
-    SET(CURLOPT_TCP_NODELAY, 1L);
     SET(CURLOPT_USERAGENT, client->user_agent);
-    if (client->authority_file)
-        SET(CURLOPT_CAINFO, client->authority_file);
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)client->options.connect_timeout_ms);
     SET(CURLOPT_TIMEOUT_MS, (long)client->options.total_timeout_ms);
     SET(CURLOPT_SOCKOPTFUNCTION, connection_opened);
     SET(CURLOPT_SOCKOPTDATA, client);
@@ -252,7 +250,7 @@ static CURLcode set_up(struct transfer *transfer, struct chttp_client *client)
     SET(CURLOPT_HEADERDATA, transfer);
     SET(CURLOPT_WRITEFUNCTION, on_body);
     SET(CURLOPT_WRITEDATA, transfer);
-    return CURLE_OK;
+    return set_connection(easy, client);
 }
 
 CURLcode transfer_prepare(struct transfer *transfer, struct chttp_client *client)
