@@ -66,7 +66,8 @@ final class ScriptedServer {
             .appendingPathComponent("scripted_http2.py").path
         process.executableURL = URL(fileURLWithPath: try #require(Self.python))
         process.arguments = [
-            script, identity.certificateFile, identity.keyFile, scenario, String(count),
+            // Without the folder that Python would make beside the script.
+            "-B", script, identity.certificateFile, identity.keyFile, scenario, String(count),
         ]
         process.standardOutput = try FileHandle(forWritingTo: log)
         process.standardError = FileHandle.nullDevice
