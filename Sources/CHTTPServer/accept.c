@@ -27,14 +27,28 @@ static struct connection *slowest_beyond_half(struct chttp_server *server)
     return NULL;
 }
 
-static struct connection *first_to_go(struct chttp_server *server)
+/*
+ * Whoever has just come is about to send its request.  Were it closed for the next that comes, while others
+ * are idle, one that connects and says nothing for each round trip to here would keep everybody out.
+ */
+static int is_newcomer(const struct connection *connection, int64_t now)
 {
-    int kind;
-    for (kind = 0; kind < DEADLINE_KIND_COUNT; kind++) {
+    const struct chttp_server *server = connection->server;
+    enum deadline_kind kind = connection->deadline_kind;
+    int64_t since_ms = connection->deadline_ms - server->deadlines[kind].duration_ms;
+    return (kind == DEADLINE_OPEN || kind == DEADLINE_HEAD) && now - since_ms < server->newcomer_ms;
+}
+
+/* For newcomers no body is closed, but one beyond half of its lane. */
+static struct connection *first_to_go(struct chttp_server *server, int spares_newcomers)
+{
+    int kind, kind_count = spares_newcomers ? DEADLINE_BODY : DEADLINE_KIND_COUNT;
+    int64_t now = chttp_now_ms();
+    for (kind = 0; kind < kind_count; kind++) {
         struct connection *first = kind == DEADLINE_IDLE ? slowest_beyond_half(server) : NULL;
         if (!first)
             first = server->deadlines[kind].first;
-        if (first)
+        if (first && !(spares_newcomers && is_newcomer(first, now)))
             return first;
     }
     return NULL;
@@ -42,7 +56,9 @@ static struct connection *first_to_go(struct chttp_server *server)
 
 static int evict(struct chttp_server *server)
 {
-    struct connection *connection = first_to_go(server);
+    struct connection *connection = first_to_go(server, 1);
+    if (!connection)
+        connection = first_to_go(server, 0);
     if (!connection)
         return 0;
     server->eviction_counts[connection->deadline_kind]++;

@@ -128,6 +128,7 @@ static struct chttp_server *make(const struct chttp_server_options *options)
     server->header_byte_count_max = options->header_byte_count_max;
     server->connection_count_max = options->connection_count_max;
     server->request_timeout_ms = options->request_timeout_ms;
+    server->newcomer_ms = options->newcomer_ms;
     for (lane = 0; lane < options->lane_count; lane++) {
         server->lanes[lane].byte_count_max = options->lane_byte_counts_max[lane];
         server->lanes[lane].connection_count_max = options->lane_connection_counts_max[lane];

@@ -31,7 +31,7 @@ enum stage {
 /*
  * One list a kind, every kind with one duration, so each list is in order.  For a new connection
  * the first of the first of these lists that is not empty is closed, but for what accept.c says of
- * bodies in a lane that is bounded.
+ * newcomers, and of bodies in a lane that is bounded.
  */
 enum deadline_kind {
     DEADLINE_LINGER = CHTTP_EVICTION_LINGER,
@@ -127,6 +127,7 @@ struct chttp_server {
     size_t header_byte_count_max;
     uint32_t connection_count_max;
     int64_t request_timeout_ms;
+    int64_t newcomer_ms;
     struct lane lanes[CHTTP_LANE_COUNT_MAX];
 
     struct connection **slots;

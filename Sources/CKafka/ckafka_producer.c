@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 enum {
-    STALLED_MS = 5000, /* nothing stored for so long since something was handed over */
     PURGE_MS = 1000,
     PURGE_MS_MIN = 50, /* reports of what was purged are there at once */
     REPLACE_MS = 1500,
@@ -37,7 +36,6 @@ struct ckafka_producer {
     rd_kafka_queue_t *queue;
     size_t queue_byte_count_max;
     size_t waiting_count, waiting_byte_count;
-    int64_t tried_at; /* the first hand-over after the last that was stored; 0: none */
     bool has_stored;  /* since the brokers were last taken for there */
     ckafka_receipt *receipts;
     size_t receipt_count, receipt_capacity, shown_count;
@@ -105,7 +103,6 @@ static void note_stored(ckafka_producer *p)
     if (!p->has_stored)
         return;
     p->has_stored = false;
-    p->tried_at = 0;
     atomic_store(&p->watch.is_away, 0);
 }
 
@@ -220,8 +217,6 @@ void ckafka_producer_produce(ckafka_producer *p, const ckafka_output *outputs, s
                              const uint8_t *arena, const uint64_t *tags)
 {
     ckafka_producer_name_targets(p);
-    if (p->waiting_count == 0 || p->tried_at == 0)
-        p->tried_at = ck_now_ms();
     const outlet out = {
         .rk = p->rk, .topics = p->topics, .arena = arena, .now_ms = ck_wall_ms()};
     lot *l = NULL;
@@ -308,13 +303,6 @@ size_t ckafka_producer_waiting_byte_count(const ckafka_producer *p)
 int ckafka_producer_is_away(const ckafka_producer *p)
 {
     return atomic_load(&p->watch.is_away);
-}
-
-int ckafka_producer_is_stalled(const ckafka_producer *p)
-{
-    /* What was handed over before that may wait for a partition of its own: of the others it says
-     * nothing, and where nobody comes nothing would end it. */
-    return p->waiting_count > 0 && p->tried_at > 0 && ck_now_ms() - p->tried_at > STALLED_MS;
 }
 
 int ckafka_producer_login_refusal(ckafka_producer *p, char *text, size_t size)

@@ -28,9 +28,9 @@ package final class HTTPServer {
         /// Connections open at one time.
         ///
         /// Beyond it one is closed: first one that sent nothing, then one with a part of a head,
-        /// then one that was only ever refused, then one that does not read its answer. Then one with an incomplete body in a lane that has
-        /// more than half of the connections that it may have, and fewer than there are. Then the one
-        /// idle for longest.
+        /// then one that was only ever refused, then one that does not read its answer. Then one with an
+        /// incomplete body in a lane that has more than half of the connections that it may have, and
+        /// fewer than there are. Then the one idle for longest, and then those passed over as newcomers.
         package var connectionCountMax: Int
         /// From the first byte of a request to its last, and for taking the whole answer.
         ///
@@ -38,6 +38,11 @@ package final class HTTPServer {
         package var requestTimeoutMilliseconds: Int
         /// How long a connection without request is kept.
         package var idleTimeoutMilliseconds: Int
+        /// Who sent nothing yet, or a part of a head, for no longer closes no earlier than the idle ones.
+        ///
+        /// Longer than a round trip with a lost packet; as many connections as there may be, in that time,
+        /// close newcomers nevertheless.
+        package var newcomerMilliseconds: Int
 
         package init(
             bodyByteCountMax: Int = 1 << 20,
@@ -47,7 +52,8 @@ package final class HTTPServer {
             headerByteCountMax: Int = 16 << 10,
             connectionCountMax: Int = 1_024,
             requestTimeoutMilliseconds: Int = 10_000,
-            idleTimeoutMilliseconds: Int = 60_000
+            idleTimeoutMilliseconds: Int = 60_000,
+            newcomerMilliseconds: Int = 1_000
         ) {
             self.bodyByteCountMax = bodyByteCountMax
             self.laneByteCountsMax = laneByteCountsMax
@@ -57,6 +63,7 @@ package final class HTTPServer {
             self.connectionCountMax = connectionCountMax
             self.requestTimeoutMilliseconds = requestTimeoutMilliseconds
             self.idleTimeoutMilliseconds = idleTimeoutMilliseconds
+            self.newcomerMilliseconds = newcomerMilliseconds
         }
     }
 

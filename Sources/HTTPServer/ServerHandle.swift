@@ -62,6 +62,7 @@ internal import CHTTPServer
             unsafe options.connection_count_max = UInt32(limits.connectionCountMax)
             unsafe options.request_timeout_ms = UInt32(limits.requestTimeoutMilliseconds)
             unsafe options.idle_timeout_ms = UInt32(limits.idleTimeoutMilliseconds)
+            unsafe options.newcomer_ms = UInt32(limits.newcomerMilliseconds)
             return unsafe chttp_server_open(&options, &self.server, &message, message.count)
         }
         let sentence = String(

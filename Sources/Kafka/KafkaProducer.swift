@@ -178,12 +178,6 @@ internal import CKafka
     /// True from the moment no broker answers until one does.
     package var isBrokerAway: Bool { unsafe ckafka_producer_is_away(handle) != 0 }
 
-    /// True while outputs wait and none was stored since one was handed over 5 s ago, until one is.
-    ///
-    /// Either no broker answers, and the library does not know it yet, or all that waits is for
-    /// partitions that store nothing: the others may store what is handed over now.
-    package var isStalled: Bool { unsafe ckafka_producer_is_stalled(handle) != 0 }
-
     /// As ``KafkaLog/loginRefusal``.
     package var loginRefusal: String? {
         let handle = unsafe handle

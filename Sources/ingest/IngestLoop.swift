@@ -47,10 +47,7 @@ final class IngestLoop {
     private let isOpen: () -> Bool
     /// As it was told last.
     private var obstacle: Obstacle?
-    /// Monotonic milliseconds: from then on a request is let in although nothing is stored.
-    private var probesFrom = Int64.min
-    /// Those that Kafka does not let us write, by number among the targets.
-    private var deniedTopics: Set<Int> = []
+    private var topics = TargetTopics()
 
     init(
         server: HTTPServer,
@@ -133,7 +130,7 @@ final class IngestLoop {
     func turn(waitingAtMost milliseconds: Int = 0) throws(LogFault) -> HTTPServer.Readable {
         let readable = server.run(waitingAtMost: milliseconds)
         let now = clocks.monotonic()
-        tellBroker()
+        tellBroker(now: now)
         try admit(now: now)
         if sinkWatch.map(readable.contains) ?? true || now >= sinkIsLookedAtFrom {
             sinkIsLookedAtFrom = now + Self.waitMillisecondsMax
@@ -211,7 +208,7 @@ final class IngestLoop {
     /// Lets the body of a request come in, or answers before any of it is kept.
     private func judge(_ head: HTTPRequest, now: Int64) {
         do throws(Problem) {
-            let route = try door.judge(head, isBusy: busyProblem(now: now))
+            let route = try door.judge(head, isBusy: busyProblem(head, now: now))
             server.accept(head.id, lane: route.lane, bodyByteCountMax: route.bodyByteCountMax)
         } catch {
             refuse(head.id, error, route: Route(rawValue: head.path))
@@ -227,7 +224,7 @@ final class IngestLoop {
         do throws(Problem) {
             let admission = try door.admit(
                 request,
-                isBusy: busyProblem(now: now),
+                isBusy: busyProblem(request, now: now),
                 isTurn: isTurn,
                 now: now,
                 receivedAt: receivedAt,
@@ -236,7 +233,7 @@ final class IngestLoop {
             if let admission, admission.notification?.isStored == true {
                 accept(request.id, admission)
             } else if let admission {
-                probesFrom = now + IngestLimits.probeIntervalMilliseconds
+                topics.handedOver(admission.recordCount, to: admission.route.topic, now: now)
                 let tag = waiting.add(request.id, admission, now: now)
                 tags.append(contentsOf: repeatElement(tag, count: admission.recordCount))
             }
@@ -269,7 +266,9 @@ final class IngestLoop {
     private func hear(_ receipts: [KafkaProducer.Receipt], now: Int64) {
         for receipt in receipts {
             if let topic = waiting.topic(of: receipt.tag) {
-                tellRight(to: topic, receipt)
+                if topics.note(receipt, of: topic) {
+                    topics.conditions.forEach { health.setCondition($0.name, $0.sentence) }
+                }
                 measures.received(
                     topic,
                     isStored: receipt.isStored,
@@ -296,31 +295,37 @@ final class IngestLoop {
     }
 
     /// What keeps records from being stored.
-    private enum Obstacle {
+    private enum Obstacle: Equatable {
         case brokerAway
-        case nothingStored
+        case nothingStored(topics: [String])
     }
 
-    private var currentObstacle: Obstacle? {
+    private func currentObstacle(now: Int64) -> Obstacle? {
         if sink.isBrokerAway || !isOpen() {
             return .brokerAway
         }
-        return sink.isStalled ? .nothingStored : nil
+        let stalled = topics.stalledNames(now: now)
+        return stalled.isEmpty ? nil : .nothingStored(topics: stalled)
     }
 
-    /// What refuses everything at this time.
+    /// Nothing of what waits for a topic was stored for 5 s.
+    var isStalled: Bool { topics.isAnyStalled(now: clocks.monotonic()) }
+
+    /// What refuses a request at this time, whatever it is.
     ///
-    /// One partition that stores nothing looks like a cluster that does: a request now and then is
-    /// let in, and the first record that is stored opens the door to all.
-    private func busyProblem(now: Int64) -> Problem? {
-        let obstacle = currentObstacle
-        if obstacle == .brokerAway {
+    /// One partition that stores nothing looks like a topic that does: a request now and then is let in
+    /// to each, and the first record that is stored opens that route to all.
+    private func busyProblem(_ request: HTTPRequest, now: Int64) -> Problem? {
+        if sink.isBrokerAway || !isOpen() {
             return .brokerAway
         }
         if sink.fillLevel >= IngestLimits.fillLevelMax {
             return .queueFull
         }
-        return obstacle == .nothingStored && now < probesFrom ? .nothingStored : nil
+        guard topics.isAnyStalled(now: now), let route = Route(rawValue: request.path) else {
+            return nil
+        }
+        return topics.isShut(route.topic, now: now) ? .nothingStored : nil
     }
 
     private func answer(_ entry: Waiting.Entry, _ problem: Problem?, now: Int64) {
@@ -381,31 +386,14 @@ final class IngestLoop {
         )
     }
 
-    /// A right to write that was taken away, which no waiting mends, until a record is stored there again.
-    private func tellRight(to topic: Int, _ receipt: KafkaProducer.Receipt) {
-        let code = receipt.failure ?? ""
-        let isDenied = code.hasSuffix("AUTHORIZATION_FAILED")
-        let isNews =
-            isDenied
-            ? deniedTopics.insert(topic).inserted
-            : receipt.isStored && deniedTopics.remove(topic) != nil
-        guard isNews else {
-            return
-        }
-        let names = deniedTopics.sorted().map { Worker.ingest.targets[$0].name(prefix: "") }
-        let sentence =
-            "Kafka refuses to store in \(names.joined(separator: ", ")): give this worker's user"
-            + " the right, with Deploy/acls.sh"
-        health.setCondition("rights", names.isEmpty ? nil : sentence)
-    }
-
-    private func tellBroker() {
-        let current = currentObstacle
+    private func tellBroker(now: Int64) {
+        let current = currentObstacle(now: now)
         switch current {
         case .brokerAway:
             health.setCondition("kafka", sink.loginRefusal ?? "the broker does not answer")
-        case .nothingStored:
-            health.setCondition("kafka", sink.loginRefusal ?? "nothing was stored for 5 s")
+        case .nothingStored(let topics):
+            let sentence = "nothing was stored for 5 s in \(topics.joined(separator: ", "))"
+            health.setCondition("kafka", sink.loginRefusal ?? sentence)
         case nil: break
         }
         if current != obstacle {
@@ -423,11 +411,15 @@ final class IngestLoop {
             health.setNotReady(because: "the broker does not answer")
             log.warning("the broker does not answer: requests get 503")
             return
-        case .nothingStored:
-            log.limited(.warning, "nothing was stored for 5 s: one request a second is let in")
+        case .nothingStored(let topics):
+            log.limited(
+                .warning,
+                "nothing was stored for 5 s: one request a second is let in to each of these topics",
+                ("topics", .text(topics.joined(separator: " ")))
+            )
         case nil:
             health.setCondition("kafka", nil)
-            if before == .nothingStored {
+            if before != nil, before != .brokerAway {
                 log.limited(.info, "records are stored again")
             }
         }

@@ -186,11 +186,15 @@ struct IngestRun {
         _ log: Log
     ) {
         do throws(ConfigurationFault) {
-            guard let roots = try configuration.appleRoots() else {
-                return
+            let roots = try configuration.appleRoots()
+            if let roots {
+                loop.trust(roots)
             }
-            loop.trust(roots)
-            log.info("the settings files were read again", ("roots", .integer(Int64(roots.count))))
+            // Whoever took out a key must not believe that it is refused from now on.
+            log.info(
+                "only Apple's roots were read again; keys and all else are read at a start",
+                ("roots", .integer(Int64(roots?.count ?? 0)))
+            )
         } catch {
             log.error(
                 "a settings file cannot be read again; what was read before stays in force",
@@ -214,7 +218,7 @@ struct IngestRun {
             if let fault = watch.fault {
                 throw fault
             }
-            if producer.isBrokerAway || producer.isStalled,
+            if producer.isBrokerAway || loop.isStalled,
                 let end = loginFiles.end(refusal: producer.loginRefusal)
             {
                 throw end

@@ -6,8 +6,6 @@ protocol RecordSink: AnyObject {
     /// 0 to 1.
     var fillLevel: Double { get }
     var isBrokerAway: Bool { get }
-    /// Nothing of what waits was stored for 5 s.
-    var isStalled: Bool { get }
     /// Why no broker has let us in just now.
     var loginRefusal: String? { get }
     /// Never blocks; each output will be in one receipt with its tag.

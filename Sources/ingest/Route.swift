@@ -73,8 +73,6 @@ enum IngestLimits {
     static let requestIDByteCountMax = 64
     /// From a complete request to its answer, whatever the broker does.
     static let answerTimeoutMilliseconds: Int64 = 8_000
-    /// Between two requests that are let in although nothing is stored.
-    static let probeIntervalMilliseconds: Int64 = 1_000
     /// From SIGTERM to the last answer; within 10 s the process is gone.
     static let stopTimeoutMilliseconds: Int64 = 7_000
     /// Of the producer's queue, 0 to 1.

@@ -210,7 +210,9 @@ import Testing
 
     /// Which is closed first, where there is room for no more connections.
     @Test func `is kept waiting by no connection that says nothing`() throws {
-        let loopback = try Loopback(Self.limits(connectionCountMax: 4))
+        var limits = Self.limits(connectionCountMax: 4)
+        limits.newcomerMilliseconds = 0
+        let loopback = try Loopback(limits)
         open(loopback)
         loopback.answer = { [answer = loopback.answer] server, request in
             if request.path == "/none" {
@@ -240,6 +242,51 @@ import Testing
             let left = [silent, begun, probing, kept][(index + 1)...]
             #expect(left.allSatisfy { !$0.hasEnded }, "newcomer \(index)")
         }
+    }
+
+    /// Goal: who connects and says nothing, now and then, keeps nobody out who needs a round trip.
+    ///
+    /// Method: all connections are idle ones that were refused, or were served; each newcomer comes before the
+    /// one before it has sent anything.
+    @Test(arguments: [404, 200])
+    func `is not closed for those that come behind it while others are idle`(status: Int) throws {
+        var limits = Self.limits(connectionCountMax: 8)
+        limits.newcomerMilliseconds = 60_000
+        let loopback = try Loopback(limits)
+        loopback.answer = { $0.respond(to: $1.id, status: status) }
+        let get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+        let idle = try (0..<8).map { _ in try loopback.connect() }
+        idle.forEach { $0.send(get) }
+        #expect(loopback.turn { idle.allSatisfy { $0.answers.count == 1 } })
+        let newcomers = try (0..<4).map { index in
+            let newcomer = try loopback.connect()
+            if index % 2 == 1 {
+                newcomer.send("GE")
+            }
+            #expect(loopback.turn { idle.filter(\.hasEnded).count == index + 1 })
+            return newcomer
+        }
+        for (index, newcomer) in newcomers.enumerated() {
+            newcomer.send(index % 2 == 1 ? String(get.dropFirst(2)) : get)
+        }
+        #expect(loopback.turn { newcomers.allSatisfy { $0.answers.count == 1 } })
+        #expect(loopback.server.evictionCount(.silent) == 0)
+        #expect(loopback.server.evictionCount(status == 404 ? .unserved : .idle) == 4)
+    }
+
+    /// As many newcomers as there may be connections close each other, the first one first.
+    @Test func `is closed for another where all are new`() throws {
+        var limits = Self.limits(connectionCountMax: 2)
+        limits.newcomerMilliseconds = 60_000
+        let loopback = try Loopback(limits)
+        let all = try (0..<3).map { index in
+            let newcomer = try loopback.connect()
+            #expect(loopback.turn { loopback.server.connectionCount == min(index + 1, 2) })
+            return newcomer
+        }
+        #expect(loopback.turn { all[0].hasEnded })
+        #expect(!all[1].hasEnded && !all[2].hasEnded)
+        #expect(loopback.server.evictionCount(.silent) == 1)
     }
 
     /// Who has a next request ready is between two for the time that it takes to let a newcomer in.

@@ -118,6 +118,19 @@ final class IngestBench {
         return true
     }
 
+    /// A request for a route that stores nothing from now on, and the time until that is noticed.
+    func stall(_ route: Route) throws {
+        sink.stuckTopics = [route.topic]
+        let count = sink.records.count
+        let body = route == .purchases ? Self.sale : "{\"token\":\"a\"}"
+        post(route.rawValue, body, tag: .max)
+        try #require(turn { sink.records.count == count + 1 })
+        advance(milliseconds: TargetTopics.stalledAfterMilliseconds + 1)
+        try loop.turn()
+    }
+
+    static let sale = "{\"externalPurchaseId\":\"a\",\(`The door of sales`.sale)}"
+
     /// The answer to one request.
     func answer(_ path: String, _ body: String, type: String = "application/json") throws
         -> HTTPClientResponse.Answer
@@ -254,27 +267,57 @@ final class IngestBench {
         #expect(bench.health.ready.isGood)
     }
 
-    /// Goal: a partition that stores nothing does not shut the door to what the others would store.
-    @Test func `lets one request a second in while nothing is stored, and stays ready`() throws {
+    /// Goal: a topic that stores nothing shuts no other's route, and its own not for ever.
+    ///
+    /// Method: whoever sends sales comes each time before the token that comes every 6 s.
+    @Test func `lets one request a second in to a topic that stores nothing, and stays ready`()
+        throws
+    {
         let bench = try IngestBench()
-        bench.sink.isStalled = true
-        let start = IngestLimits.probeIntervalMilliseconds
-        for (milliseconds, status) in [(0, 202), (0, 503), (start - 1, 503), (1, 202), (0, 503)] {
-            bench.advance(milliseconds: milliseconds)
-            let answer = try bench.answer("/v1/tokens", "{\"token\":\"a\"}")
-            #expect(answer.status == status)
-            let body = String(decoding: answer.body, as: UTF8.self)
-            #expect(body.contains("ingest.broker_away") == (status == 503))
-            #expect(body.contains("nothing for 5 s") == (status == 503))
-        }
-        // Out of a balancer's list it would get no request that opens the door again.
-        #expect(bench.health.ready.isGood)
-        #expect(bench.health.ready.lines.contains { $0.hasPrefix("kafka: nothing was stored") })
-        bench.sink.isStalled = false
-        for _ in 0..<2 {
+        try bench.stall(.purchases)
+        for round in 1...5 {
+            bench.advance(milliseconds: round == 1 ? 0 : 6_000)
+            for number in 0..<3 {
+                let (count, tag) = (bench.sink.records.count, UInt64(round * 10 + number))
+                bench.post("/v1/purchases", IngestBench.sale, tag: tag)
+                #expect(
+                    bench.turn { bench.answers[tag] != nil || bench.sink.records.count > count }
+                )
+                let body = String(decoding: bench.answers[tag]?.body ?? [], as: UTF8.self)
+                // The others of the second; of the first round that which stalled it was its probe.
+                #expect(body.contains("nothing for 5 s") == (number > 0))
+                #expect(body.contains("ingest.broker_away") == (number > 0))
+            }
             #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
+            #expect(
+                bench.health.ready.lines.contains(
+                    "kafka: nothing was stored for 5 s in purchases.received.v1"
+                )
+            )
+        }
+        // Out of a balancer's list it would get no request that opens the route again.
+        #expect(bench.health.ready.isGood)
+        bench.sink.stuckTopics = []
+        bench.sink.settle(bench.sink.records.count - 2..<bench.sink.records.count - 1)
+        for _ in 0..<2 {
+            #expect(try bench.answer("/v1/purchases", IngestBench.sale).status == 202)
         }
         #expect(bench.health.ready.lines == ["ready: ok"])
+    }
+
+    /// What was handed over before that may wait for a partition of its own.
+    @Test func `is stalled only by what was handed over after the last that was stored`() throws {
+        let bench = try IngestBench()
+        bench.sink.stuckTopics = [Route.tokens.topic]
+        bench.post("/v1/tokens", "{\"token\":\"a\"}", tag: 1)
+        #expect(bench.turn { bench.sink.records.count == 1 })
+        bench.sink.stuckTopics = []
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"b\"}").status == 202)
+        bench.advance(milliseconds: TargetTopics.stalledAfterMilliseconds + 1)
+        #expect(!bench.loop.isStalled)
+        bench.sink.settle(0..<1)
+        try bench.stall(.tokens)
+        #expect(bench.loop.isStalled)
     }
 
     @Test(arguments: [false, true])
@@ -282,14 +325,17 @@ final class IngestBench {
         throws
     {
         let bench = try IngestBench()
+        if isStalled {
+            try bench.stall(.tokens)
+        }
         bench.sink.isBrokerAway = true
         try bench.loop.turn()
         #expect(bench.logLines.contains { $0.contains("the broker does not answer") })
-        bench.sink.isStalled = isStalled
         bench.sink.isBrokerAway = false
         try bench.loop.turn()
         #expect(bench.logLines.contains { $0.contains("the broker answers") })
-        bench.sink.isStalled = false
+        bench.sink.settle(0..<bench.sink.records.count)
+        try bench.loop.turn()
         try bench.loop.turn()
         #expect(bench.logLines.contains { $0.contains("records are stored again") } == isStalled)
         #expect(bench.health.ready.lines == ["ready: ok"])
@@ -297,15 +343,33 @@ final class IngestBench {
 
     @Test func `lets nothing in while no broker answers, stalled or not`() throws {
         let bench = try IngestBench()
-        bench.sink.isStalled = true
+        try bench.stall(.tokens)
         bench.sink.isBrokerAway = true
-        let answer = try bench.answer("/v1/tokens", "{\"token\":\"a\"}")
+        let answer = try bench.answer("/v1/purchases", IngestBench.sale)
         #expect(answer.status == 503)
         #expect(String(decoding: answer.body, as: UTF8.self).contains("does not answer"))
         #expect(!bench.health.ready.isGood)
         bench.sink.isBrokerAway = false
         try bench.loop.turn()
         #expect(bench.health.ready.isGood)
+    }
+
+    @Test(arguments: ["_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART"])
+    func `says which topic is gone, until a record is stored again`(failure: String) throws {
+        let bench = try IngestBench()
+        bench.sink.stuckTopics = [Route.purchases.topic]
+        bench.post("/v1/purchases", IngestBench.sale, tag: 1)
+        #expect(bench.turn { bench.sink.records.count == 1 })
+        bench.sink.settle(0..<1, failure: failure)
+        #expect(bench.turn { bench.answers[1]?.status == 503 })
+        let complaint = bench.health.ready.lines.first { $0.hasPrefix("topics: ") }
+        #expect(complaint?.contains("purchases.received.v1") == true)
+        #expect(complaint?.contains("tollway topics plan") == true)
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
+        #expect(bench.health.ready.lines.contains { $0.hasPrefix("topics: ") })
+        bench.sink.stuckTopics = []
+        #expect(try bench.answer("/v1/purchases", IngestBench.sale).status == 202)
+        #expect(bench.health.ready.lines == ["ready: ok"])
     }
 
     @Test func `hands nothing to a broker whose topics are not known, lest it make them`() throws {

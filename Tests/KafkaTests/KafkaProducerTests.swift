@@ -152,52 +152,6 @@ import Testing
         }
     }
 
-    /// Goal: a door to which nobody comes says nothing of partitions that store.
-    @Test func `is stalled only by what it was handed after the last that was stored`() async throws
-    {
-        try await onThread {
-            let mock = try MockBroker(topics: ["t": 2])
-            defer { mock.close() }
-            let world = KafkaWorld(mock: mock)
-            let producer = try KafkaProducer(settings: world.settings, targets: ["t"])
-            defer { producer.close(deadlineMilliseconds: 0) }
-            func hand(to partition: Int32, tag: UInt64) throws {
-                var outputs = OutputBatch()
-                outputs.append(
-                    OutsideRecord(partition: partition, key: nil, value: [1]),
-                    topic: 0
-                )
-                try producer.produce(outputs, tags: [tag])
-            }
-            func isStalled(within seconds: Int) throws -> Bool {
-                let end = ContinuousClock.now + .seconds(seconds)
-                while !producer.isStalled, ContinuousClock.now < end {
-                    var wakes = pollfd(
-                        fd: producer.wakeDescriptor,
-                        events: Int16(POLLIN),
-                        revents: 0
-                    )
-                    _ = unsafe poll(&wakes, 1, 100)
-                    _ = try producer.takeReceipts()
-                }
-                return producer.isStalled
-            }
-            try mock.removeLeader(of: TopicPartition(topic: "t", partition: 0))
-            try hand(to: 0, tag: 1)
-            try hand(to: 1, tag: 2)
-            let stored = try Self.receipts(of: producer, count: 1, world: world)
-            #expect(stored.map(\.tag) == [2])
-            #expect(try !isStalled(within: 6))
-            #expect(producer.waitingCount == 1)
-            try hand(to: 0, tag: 3)
-            #expect(!producer.isStalled)
-            #expect(try isStalled(within: 30))
-            try hand(to: 1, tag: 4)
-            _ = try Self.receipts(of: producer, count: 1, world: world)
-            #expect(!producer.isStalled)
-        }
-    }
-
     @Test func `takes a new client after an error that ends the first`() async throws {
         try await Self.withProducer { mock, world, producer in
             mock.pushErrors([45], for: .produce)  // OUT_OF_ORDER_SEQUENCE_NUMBER

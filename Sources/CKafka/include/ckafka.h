@@ -218,9 +218,6 @@ int ckafka_producer_take_receipts(ckafka_producer *producer, const ckafka_receip
 size_t ckafka_producer_waiting_count(const ckafka_producer *producer);
 size_t ckafka_producer_waiting_byte_count(const ckafka_producer *producer);
 int ckafka_producer_is_away(const ckafka_producer *producer);
-/* ckafka_producer_is_stalled: 1 while outputs wait and none was stored since one was handed over 5 s
- * ago. */
-int ckafka_producer_is_stalled(const ckafka_producer *producer);
 /* ckafka_producer_login_refusal: as ckafka_worker_login_refusal. */
 int ckafka_producer_login_refusal(ckafka_producer *producer, char *text, size_t size);
 size_t ckafka_producer_take_notes(ckafka_producer *producer, ckafka_note *notes, size_t capacity);
