@@ -1,6 +1,7 @@
 internal import Glibc
 internal import Kafka
 internal import StateStore
+internal import Telemetry
 
 /// Brings the store of one partition up to its changelog, a slice at a time, so that the worker can
 /// go on answering its group between slices and loses no membership over a long restore.
@@ -299,8 +300,10 @@ final class Restore {
         guard changelog.endOffset > 0 else {
             return true
         }
+        // The clock that wrote the store may have been ahead.
+        let writtenBy = min(milliseconds, WallClock.nowMilliseconds())
         return try changelog.firstRecordTime().map {
-            $0 > milliseconds - Self.clockMarginMilliseconds
+            $0 > writtenBy - Self.clockMarginMilliseconds
         } ?? false
     }
 }

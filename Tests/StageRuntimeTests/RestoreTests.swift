@@ -1,6 +1,7 @@
 import Kafka
 import Simulation
 import StateStore
+import Telemetry
 import Testing
 import TokenDomain
 
@@ -151,6 +152,22 @@ private struct RestoreBench {
         #expect(end.exitCode == 2 && end.sentence.contains("made anew. Keep every STATE_DIR"))
         #expect(bench.telemetry.wipeReasons == [])
         #expect(try disk.open(partition: 0, changelogIdentity: "changelog").changelogOffset == 50)
+    }
+
+    @Test func `is not wiped for one made anew where the clock that wrote it was ahead`() throws {
+        let disk = MemoryDisk()
+        let now = WallClock.nowMilliseconds()
+        let old = try disk.open(partition: 0, changelogIdentity: "changelog")
+        try old.apply(StoreChanges(), changelogOffset: 50)
+        try #require(old as? MemoryStore).lastUsedMilliseconds =
+            now + 10 * Restore.clockMarginMilliseconds
+        old.close()
+        let bench = RestoreBench(disk, times: [now])
+        let end = try #require(throws: WorkerEnd.self) {
+            _ = try bench.restore.slice(waitMilliseconds: 0)
+        }
+        #expect(end.exitCode == 2 && end.sentence.contains("made anew"))
+        #expect(bench.telemetry.wipeReasons == [])
     }
 
     /// Another partition's, of another worker's past: what that has is older than the store.
