@@ -211,14 +211,16 @@ package final class AppStoreClient: AppleClient {
         case .answered(let answer):
             // A body cut at its limit is no JSON: what it holds is not known.
             let body = AppleBody(answer.isCut ? [] : answer.body)
+            // A report under another identifier says nothing of ours: it is no answer to the question.
+            let held = body.report.flatMap { flight.sent?.hasIdentifier(of: $0) == true ? $0 : nil }
             return AppleReply(
                 transport: .answered(status: answer.status),
                 hasBody: answer.isCut || !body.isBlank,
                 errors: body.errors,
                 acknowledged: body.requestIdentifier,
-                isOurs: flight.sent.flatMap { sent in body.report.map { sent.isHeld(as: $0) } },
+                isOurs: flight.sent.flatMap { sent in held.map { sent.isHeld(as: $0) } },
                 lineItemsHeld: flight.sent.flatMap { sent in
-                    body.report.map { sent.lineItemsHeld(in: $0) }
+                    held.map { sent.lineItemsHeld(in: $0) }
                 },
                 retryAfter: retryAfter(answer, now: now)
             )
@@ -245,6 +247,14 @@ extension ReportRequestBody {
             preconditionFailure("a body of our own making is JSON")
         }
         return ReportComparison.isSame(sent: sent, held: report)
+    }
+
+    /// Whether a report stands under this one's identifier.
+    func hasIdentifier(of report: JSONValue) -> Bool {
+        guard let sent = JSONValue(bytes) else {
+            preconditionFailure("a body of our own making is JSON")
+        }
+        return ReportComparison.haveOneIdentifier(sent: sent, held: report)
     }
 
     /// Which of the line items a report that Apple holds has, by id, and whether as they stand here.

@@ -18,10 +18,17 @@ enum ReportComparison {
         "subscriptionDaysOfPaidService", "restatement", "erroneouslySubmitted",
     ]
 
-    static func isSame(sent: JSONValue, held: JSONValue) -> Bool {
+    static func haveOneIdentifier(sent: JSONValue, held: JSONValue) -> Bool {
         guard let identifier = sent["requestIdentifier"]?.text,
-            let heldIdentifier = held["requestIdentifier"]?.text,
-            identifier.lowercased() == heldIdentifier.lowercased(),
+            let heldIdentifier = held["requestIdentifier"]?.text
+        else {
+            return false
+        }
+        return identifier.lowercased() == heldIdentifier.lowercased()
+    }
+
+    static func isSame(sent: JSONValue, held: JSONValue) -> Bool {
+        guard haveOneIdentifier(sent: sent, held: held),
             sent["externalPurchaseId"] == held["externalPurchaseId"],
             sent["status"] == held["status"]
         else {

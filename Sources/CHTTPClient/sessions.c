@@ -239,7 +239,7 @@ static int rank(const struct session *session)
     return session->transfer_count < max ? 2 : max > 0;
 }
 
-/* That with the fewest requests; another one where that has as many as the peer takes. */
+/* That with the fewest requests; another one where that has as many as the peer takes, or takes none. */
 static struct session *session_for(struct chttp_client *client, struct origin *origin,
                                    int64_t now_us)
 {
@@ -257,7 +257,8 @@ static struct session *session_for(struct chttp_client *client, struct origin *o
             best = session;
     }
     if (!best ||
-        (rank(best) < 2 && !origin->is_narrow && sessions->count < SESSION_COUNT_SPREAD))
+        (rank(best) < 2 && (rank(best) == 0 || !origin->is_narrow) &&
+         sessions->count < SESSION_COUNT_SPREAD))
         opened = session_open(client, origin);
     return opened ? opened : best;
 }
@@ -320,8 +321,8 @@ void session_submit_held(struct session *session)
 }
 
 /*
- * Where the time of a request is over and its connection gave no answer to any since it was sent, the
- * connection is dead: with all that is on it.
+ * Where the time of a request is over and its connection gave no answer to any since it was sent, or took
+ * none to the end of that time, the connection is dead: with all that is on it.
  */
 void sessions_end_late(struct chttp_client *client, int64_t now_us)
 {
@@ -343,7 +344,7 @@ void sessions_end_late(struct chttp_client *client, int64_t now_us)
         }
         if (session->http2 && (transfer->is_on_wire
                                    ? transfer->answer_count == session->answer_count
-                                   : !session->is_settled)) {
+                                   : session->stream_count == 0)) {
             for (index = 0; index < dead_count && dead[index] != session; index++)
                 ;
             if (index == dead_count)

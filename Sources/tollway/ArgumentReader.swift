@@ -85,7 +85,7 @@ struct ArgumentReader {
             return .help(HelpText.verb(verb))
         }
         guard verb.writesCSV || !asksForCSV else {
-            throw unknownFormat("csv")
+            throw unknownFormat("csv", of: verb)
         }
         guard operands.count <= verb.operandCountMax else {
             throw .usage(
@@ -134,11 +134,11 @@ struct ArgumentReader {
         let name = String(parts[0])
         let attached = parts.count == 2 ? String(parts[1]) : nil
         if name == "-o" || name == "--output" {
-            output = try format(try value(of: name, attached: attached))
+            output = try format(try value(of: name, attached: attached), of: verb)
             return
         }
         if argument.hasPrefix("-o"), !argument.hasPrefix("--") {
-            output = try format(String(argument.dropFirst(2)))
+            output = try format(String(argument.dropFirst(2)), of: verb)
             return
         }
         guard let option = options.first(where: { $0.name == name }) else {
@@ -171,19 +171,24 @@ struct ArgumentReader {
         return value
     }
 
-    private mutating func format(_ text: String) throws(CommandFailure) -> OutputFormat {
+    private mutating func format(
+        _ text: String,
+        of verb: Verb?
+    ) throws(CommandFailure) -> OutputFormat {
         asksForCSV = text == "csv"
         guard !asksForCSV else {
             return .table
         }
         guard let format = OutputFormat(rawValue: text) else {
-            throw unknownFormat(text)
+            throw unknownFormat(text, of: verb)
         }
         return format
     }
 
-    private func unknownFormat(_ text: String) -> CommandFailure {
-        .usage("bad_value", "-o is \"\(text)\": it must be table, json or ndjson")
+    /// `verb` is nil where it stands behind the option: then it is not known yet.
+    private func unknownFormat(_ text: String, of verb: Verb?) -> CommandFailure {
+        let table = verb?.writesCSV == true ? "csv" : "table"
+        return .usage("bad_value", "-o is \"\(text)\": it must be \(table), json or ndjson")
     }
 
     // MARK: - What was probably meant

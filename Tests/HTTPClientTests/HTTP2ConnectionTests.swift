@@ -151,6 +151,39 @@ struct `Requests that share a connection` {
         #expect(server.responses.allSatisfy { $0.answer?.connection == 1 })
     }
 
+    /// Goal: as many connections as there may be that take nothing keep no later request from being sent.
+    ///
+    /// Method: 20 requests at a time wait on all of them until their time is over; of one at a time
+    /// nobody waits on most.
+    @Test(arguments: [20, 1])
+    func `are answered again after all connections have taken none`(count: Int) throws {
+        let server = try ScriptedServer(
+            "none-at-first",
+            count: 8,
+            limits: HTTPClient.Limits(totalTimeoutMilliseconds: 1_500)
+        )
+        for tag in 0..<count {
+            server.submit("/echo", body: [1], tag: tag)
+        }
+        try server.requireResponses(count)
+        for response in server.responses {
+            #expect(response.failure?.kind == .notSent)
+        }
+        #expect(try server.connectionCount() <= 8)
+        let answer = try #require(try server.send("/echo", body: [1]).answer)
+        #expect(answer.status == 200)
+        #expect(answer.connection == 10)
+    }
+
+    /// That a connection cannot be opened is no reason to wait on one that takes nothing.
+    @Test func `are sent over a third connection where one takes none and one cannot be opened`()
+        throws
+    {
+        let server = try ScriptedServer("none-at-first", count: 1)
+        let answer = try #require(try server.send("/echo", body: [1]).answer)
+        #expect(answer.connection == 3)
+    }
+
     @Test func `do not share the failure of one`() throws {
         let server = try ScriptedServer("gather", count: 3)
         server.submit("/echo", body: [0], tag: 0)

@@ -469,6 +469,15 @@ class Unequal(One):
     settings = {MAX_CONCURRENT_STREAMS: 0}
 
 
+class NoneAtFirst(Connection):
+    """The first COUNT allow no stream, and the next one breaks in its handshake."""
+
+    def begin(self):
+        if self.number <= self.count:
+            self.settings = {MAX_CONCURRENT_STREAMS: 0}
+        super().begin()
+
+
 class GoingAway(Gathering):
     """Goes away when COUNT requests are whole, and answers the first half of them."""
 
@@ -583,6 +592,7 @@ SCENARIOS = {
     "small-table": (SmallTable, SmallTable, ["h2"]),
     "one-each": (OneEach, OneEach, ["h2"]),
     "one-then-none": (One, Unequal, ["h2"]),
+    "none-at-first": (NoneAtFirst, NoneAtFirst, ["h2"]),
     "gather": (Gathering, Connection, ["h2"]),
     "one": (One, One, ["h2"]),
     "going-away": (GoingAway, Connection, ["h2"]),
@@ -606,6 +616,8 @@ def serve(kind, accepted, connection_number, count, context):
     # Small frames one after the other: without this the second waits for the first's ack.
     accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
+        if kind is NoneAtFirst and connection_number == count + 1:
+            accepted.shutdown(socket.SHUT_RDWR)
         tls = context.wrap_socket(accepted, server_side=True)
     except OSError:
         log("handshake", connection_number, 0)

@@ -122,6 +122,18 @@ import Testing
     }
 
     @Test(arguments: [
+        (["ledger", "export", "-o", "xml"], "csv, json or ndjson"),
+        (["ledger", "export", "-oxml"], "csv, json or ndjson"),
+        (["lag", "-o", "xml"], "table, json or ndjson"),
+        (["lag", "-o", "csv"], "table, json or ndjson"),
+    ])
+    func `names the forms of output that a verb has`(arguments: [String], forms: String) throws {
+        let run = try TollwayProcess.run(arguments)
+        #expect(run.exitCode == 2)
+        #expect(run.talk.contains("it must be \(forms)"), "\(run.talk)")
+    }
+
+    @Test(arguments: [
         ("tokne", "did you mean token?"), ("brokr", "did you mean broker?"),
         ("cofnig", "did you mean config?"),
     ])

@@ -125,7 +125,7 @@ enum AccountCommand {
             now: now,
             configuration
         )
-        let sales = try AccountWindow.open(
+        var sales = try AccountWindow.open(
             [.purchasesReceived],
             outcomes: [.purchasesReceived: .purchasesOutcomes],
             from: since,
@@ -133,7 +133,9 @@ enum AccountCommand {
             now: now,
             configuration
         )
+        try sales.noteLostSales(configuration)
         var months = month.map { MonthCount($0, configuration, now: now) }
+        try months?.noteLostReports(now: now)
         var tokenCount = TokenCount(configuration, tokens, positions, ends)
         try tokenCount.run(months: &months)
         var salesCount = SalesCount(
@@ -175,7 +177,12 @@ enum AccountCommand {
     }
 
     private static func requireTopics(_ configuration: Configuration) throws(CommandFailure) {
-        for topic in [Topic.tokensReceived, .reportsOutcomes] {
+        // What is counted from one that is not there would look like nothing, or like a loss.
+        let topics: [Topic] = [
+            .tokensReceived, .tokensDecoded, .dedupeState, .tokensDistinct, .reportState,
+            .reportsOutcomes,
+        ]
+        for topic in topics {
             let name = topic.name(prefix: configuration.topicPrefix)
             _ = try TopicScan.places(of: name, from: .earliest, configuration)
         }

@@ -7,7 +7,8 @@ struct AccountLine: Equatable {
     struct Stage: Equatable {
         /// Records that came in.
         var incoming = 0
-        /// Of these, dead letters that were sent back to this very topic.
+        /// Of these, what came from no stage before: dead letters that were sent back to this very
+        /// topic, and what cannot be read.
         var replayed = 0
         /// Settled, dead-lettered or handed on.
         var outgoing = 0
@@ -29,6 +30,8 @@ struct AccountLine: Equatable {
     var held = 0
 
     /// Tokens that came in, dead letters that were sent back included: they came in once more.
+    ///
+    /// A record between two stages that cannot be read came in there.
     var accepted: Int { decode.incoming + dedupe.replayed + report.replayed }
     var onTheWay: Int { decode.remainder + dedupe.remainder + report.remainder }
     var closes: Bool { decode.closes && dedupe.closes && report.closes }

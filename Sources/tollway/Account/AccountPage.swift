@@ -88,7 +88,7 @@ struct AccountPage {
     }
 
     private func note(_ sentence: String?) -> String {
-        sentence.map { PlainText.printable($0, characterCountMax: 300) + "\n" } ?? ""
+        sentence.map { PlainText.printable($0, characterCountMax: 400) + "\n" } ?? ""
     }
 
     private static func span(_ window: AccountWindow) -> String {

@@ -71,6 +71,26 @@ struct AccountWindow {
         return window
     }
 
+    /// Says so where sales came in, and their topic is not there, or was made anew and is empty.
+    ///
+    /// Then nothing of the span can be counted, whenever they came in.
+    ///
+    /// - Throws: exit 6 without Kafka.
+    mutating func noteLostSales(_ configuration: Configuration) throws(CommandFailure) {
+        let had = try KnownSales.hadRecords(.purchasesReceived, configuration)
+        guard shortened == nil, had != true,
+            try KnownSales.cameIn(besides: .purchasesReceived, configuration)
+        else {
+            return
+        }
+        from = to
+        let name = Topic.purchasesReceived.name(prefix: configuration.topicPrefix)
+        shortened =
+            "what came in before \(WallClock.rfc3339(milliseconds: to.milliseconds))"
+            + " cannot be counted, and sales did come in: "
+            + (had == nil ? "Kafka shows no topic \(name)" : "\(name) was made anew and is empty")
+    }
+
     /// When a topic was made anew, by when its first record and the first of what they came to were
     /// written; nil where it was not.
     ///
@@ -135,7 +155,7 @@ struct AccountWindow {
     }
 
     /// Since when every partition of a topic has all records; nil where nothing was removed.
-    private static func completeFrom(
+    static func completeFrom(
         _ topic: String,
         now: Timestamp,
         _ configuration: Configuration

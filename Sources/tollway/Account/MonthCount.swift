@@ -22,8 +22,8 @@ struct MonthCount {
     /// Active tokens of the sandbox: in no line.
     private(set) var sandboxCount = 0
 
-    /// Why some of its tokens are not counted; nil where all are.
-    let cannotKnow: String?
+    /// Why some of its tokens, or of their reports, are not counted; nil where all are.
+    private(set) var cannotKnow: String?
 
     init(_ month: CalendarMonth, _ configuration: Configuration, now: Timestamp) {
         self.month = month
@@ -34,6 +34,27 @@ struct MonthCount {
             ? "tokens that ended before \(WallClock.rfc3339(milliseconds: remembered.milliseconds))"
                 + " cannot be counted: report has forgotten them; the ledger has their reports"
             : nil
+    }
+
+    /// No report of the month is older in the ledger; the clocks of workers and brokers differ.
+    private var readsFrom: Timestamp { month.start + -.hours(1) }
+
+    /// Says so where the ledger has lost records that may be reports of the month.
+    ///
+    /// - Throws: exit 6 without Kafka.
+    mutating func noteLostReports(now: Timestamp) throws(CommandFailure) {
+        let name = Topic.reportsOutcomes.name(prefix: configuration.topicPrefix)
+        guard let complete = try AccountWindow.completeFrom(name, now: now, configuration),
+            complete > readsFrom
+        else {
+            return
+        }
+        let reader = LedgerReader(configuration, LedgerSelection())
+        for sentence in try reader.lostBeginnings(of: [.reportsOutcomes]) {
+            cannotKnow =
+                (cannotKnow.map { $0 + "; " } ?? "")
+                + sentence + ", and may be reports of this month"
+        }
     }
 
     /// Until when Apple wants the month's reports.
@@ -95,7 +116,7 @@ struct MonthCount {
             ledger: .reportsOutcomes,
             of: .tokensDistinct,
             partitions,
-            from: .timestamp(max(0, month.start.milliseconds - 3_600_000)),
+            from: .timestamp(max(0, readsFrom.milliseconds)),
             "reports of the ledger",
             configuration
         ) { record, batch in

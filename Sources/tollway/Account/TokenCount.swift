@@ -174,7 +174,7 @@ struct TokenCount {
                     reading: batch.arena.span.extracting(record.value.indices)
                 )
             } catch {
-                // A dead letter of dedupe's, which is counted where it lies.
+                book.countUnreadable(record, of: .tokensDecoded, by: .dedupe, in: batch)
                 return
             }
             // Its dead letter is what came out; the same sent back is no repeat of it.
@@ -223,6 +223,7 @@ struct TokenCount {
                     reading: batch.arena.span.extracting(record.value.indices)
                 )
             } catch {
+                book.countUnreadable(record, of: .tokensDistinct, by: .report, in: batch)
                 return
             }
             guard token.role != .seen, token.promotedFrom == nil,
@@ -251,6 +252,32 @@ struct TokenCount {
     }
 
     // MARK: Reading
+
+    /// Counts what a stage cannot read as coming in there, under the app of its dead letter.
+    ///
+    /// No stage before it has made that.
+    private mutating func countUnreadable(
+        _ record: RecordBatch.Record,
+        of topic: Topic,
+        by worker: Worker,
+        in batch: RecordBatch
+    ) {
+        let value = batch.arena.span.extracting(record.value.indices)
+        let time = TokenReceived.receivedAt(
+            stated: StatedTime.read(value),
+            recordTime: Timestamp(milliseconds: record.timestampMilliseconds)
+        )
+        let subject = subjects.read(value)
+        guard worker != .report || subject.status == nil, window.contains(time) else {
+            return
+        }
+        let stage = worker == .report ? \AccountLine.report : \AccountLine.dedupe
+        var line = lines[subject.appAppleID ?? 0, default: AccountLine()]
+        line[keyPath: stage].incoming += 1
+        line[keyPath: stage].replayed += 1
+        line[keyPath: stage].unread += positions.isUnread(topic, record) ? 1 : 0
+        lines[subject.appAppleID ?? 0] = line
+    }
 
     private func isRefused(_ record: RecordBatch.Record, by worker: Worker) -> Bool {
         refused[worker]?.contains(RecordPlace(record), writtenAt: record.timestampMilliseconds)

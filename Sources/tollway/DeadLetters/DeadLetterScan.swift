@@ -149,8 +149,11 @@ struct DeadLetterScan {
                     continue
                 }
                 var subject = DeadLetterSubject()
-                if needsSubject, !record.value.isAbsent {
-                    subject = subjects.read(batch.arena.span.extracting(record.value.indices))
+                if needsSubject {
+                    // Without value it is of no app, token or environment that is known.
+                    if !record.value.isAbsent {
+                        subject = subjects.read(batch.arena.span.extracting(record.value.indices))
+                    }
                     guard filter.matches(subject) else {
                         otherNameCount += filter.mayMatch(subject) ? 1 : 0
                         continue

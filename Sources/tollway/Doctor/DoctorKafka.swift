@@ -44,6 +44,7 @@ struct DoctorKafka {
             findings.append(.warning(.kafka, Durability.trialSentence, Durability.trialRepair))
         }
         findings += topics(admin, there, hidden)
+        findings += ledgers(admin, there)
         findings += DoctorInternalTopics(durability: configuration.durability).findings(admin)
         findings += DoctorRights(
             configuration: configuration,
@@ -217,6 +218,31 @@ struct DoctorKafka {
                         + " credentials may not look"
                 )
             ]
+        }
+        return findings
+    }
+
+    /// Ledgers are kept for ever: one that has lost records is shorter than what was reported.
+    func ledgers(_ admin: KafkaAdmin, _ there: Set<String>) -> [DoctorFinding] {
+        var findings: [DoctorFinding] = []
+        let names = LedgerReader.ledgers.map { $0.name(prefix: prefix) }
+        for name in names where there.contains(name) {
+            do throws(LogFault) {
+                let starts = try admin.startOffsets(ofTopic: name)
+                if let sentence = LedgerReader.lostBeginning(of: name, starts) {
+                    findings.append(
+                        .warning(
+                            .topics,
+                            sentence,
+                            "tollway topics plan shows whether it is kept for ever now; only a copy"
+                                + " of yours has what was removed"
+                        )
+                    )
+                }
+            } catch {
+                let because = Self.sentence(error)
+                findings.append(.skipped(.topics, "where \(name) begins is not known: \(because)"))
+            }
         }
         return findings
     }

@@ -46,6 +46,9 @@ enum LedgerCommand {
         let corrections = try LedgerCorrections(&reader)
         let unreadableBefore = reader.unreadableCount
         try reader.lostBeginnings().forEach { Console.say($0) }
+        if let sentence = try reader.missingSales() {
+            Console.say(sentence)
+        }
         var totals = LedgerTotals()
         let isTotalsOnly = invocation.has("--totals")
         var writer = LedgerWriter(format: invocation.output, isTotalsOnly: isTotalsOnly)

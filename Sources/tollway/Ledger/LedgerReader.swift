@@ -6,6 +6,8 @@ internal import TokenWire
 
 /// Goes through the ledger of reports and the ledger of sales, row by row, in bounded memory.
 struct LedgerReader {
+    static let ledgers: [Topic] = [.reportsOutcomes, .purchasesOutcomes]
+
     let configuration: Configuration
     let selection: LedgerSelection
 
@@ -155,10 +157,12 @@ struct LedgerReader {
     // MARK: Both
 
     /// What a reader must know where Kafka has lost the beginning of a ledger; a sentence for each.
-    func lostBeginnings() throws(CommandFailure) -> [String] {
-        let names = [Topic.reportsOutcomes, .purchasesOutcomes].map {
-            $0.name(prefix: configuration.topicPrefix)
-        }
+    ///
+    /// - Throws: exit 6 without Kafka.
+    func lostBeginnings(
+        of ledgers: [Topic] = LedgerReader.ledgers
+    ) throws(CommandFailure) -> [String] {
+        let names = ledgers.map { $0.name(prefix: configuration.topicPrefix) }
         return try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> [String] in
             let counts = try admin.partitionCounts()
             var sentences: [String] = []
@@ -177,7 +181,22 @@ struct LedgerReader {
             return nil
         }
         return "\(topic) has lost its beginning in " + CountText.of(lost.count, "partition")
-            + " (\(first) begins at offset \(starts[first])): what lay there is not in this export"
+            + " (\(first) begins at offset \(starts[first])):"
+            + " what lay there cannot be read any more"
+    }
+
+    /// What a reader must know where sales came in, and there is no ledger of them; else nil.
+    ///
+    /// - Throws: exit 6 without Kafka.
+    func missingSales() throws(CommandFailure) -> String? {
+        guard try KnownSales.hadRecords(.purchasesOutcomes, configuration) == nil,
+            try KnownSales.cameIn(besides: .purchasesOutcomes, configuration)
+        else {
+            return nil
+        }
+        let name = Topic.purchasesOutcomes.name(prefix: configuration.topicPrefix)
+        return "Kafka shows no topic \(name), and sales did come in:"
+            + " those that were not reported are not in this export"
     }
 
     private func scan(

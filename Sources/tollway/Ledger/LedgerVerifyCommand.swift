@@ -65,6 +65,7 @@ enum LedgerVerifyCommand {
             isKnownApp: { keys.app($0) != nil }
         )
         var reader = LedgerReader(configuration, selection)
+        try reader.lostBeginnings(of: [.reportsOutcomes]).forEach { Console.say($0) }
         do throws(CommandFailure) {
             if isAll {
                 try run.askAll(&reader, waitingCountMax: waitingCountMax)

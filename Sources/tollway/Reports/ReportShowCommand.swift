@@ -76,6 +76,7 @@ enum ReportShowCommand {
         // Either case of its letters may stand there.
         let needles = [identifier, identifier.uppercased()].map { ByteNeedle(Array($0.utf8)) }
         var reader = LedgerReader(configuration, LedgerSelection())
+        try reader.lostBeginnings(of: [.reportsOutcomes]).forEach { Console.say($0) }
         try reader.reports(
             of: token,
             isWanted: { value in

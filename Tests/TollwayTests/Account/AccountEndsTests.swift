@@ -179,6 +179,29 @@ private final class CountWorld {
 
     /// The dead letter of the token at an offset of what a stage reads first.
     func deadLetter(_ worker: Worker, of id: String, at offset: Int64) throws {
+        try deadLetter(
+            worker,
+            key: id,
+            at: offset,
+            worker == .dedupe ? records.decoded(id).write : records.distinct(id).write
+        )
+    }
+
+    /// The first record of what a stage reads first, which is none of ours, and its dead letter.
+    func unreadable(_ text: String, before worker: Worker) throws {
+        func value(_ arena: inout [UInt8]) {
+            arena.append(contentsOf: text.utf8)
+        }
+        try write(worker.sources[0], key: "x", value)
+        try deadLetter(worker, key: "x", at: 0, value)
+    }
+
+    private func deadLetter(
+        _ worker: Worker,
+        key: String,
+        at offset: Int64,
+        _ value: (inout [UInt8]) -> Void
+    ) throws {
         let deadLetter = DeadLetter(
             fault: Fault(code: "\(worker.rawValue).output_too_large", message: "m"),
             worker: worker,
@@ -192,9 +215,9 @@ private final class CountWorld {
         )
         try write(
             .deadLetters(worker),
-            key: id,
+            key: key,
             headers: deadLetter.appendHeaders,
-            worker == .dedupe ? records.decoded(id).write : records.distinct(id).write
+            value
         )
     }
 }
@@ -312,6 +335,31 @@ private final class CountWorld {
         )
         #expect(line.closes, "\(line)")
         #expect(line.repeats == 0 && line.deadLetters == 1 && line.reported == 1)
+    }
+
+    /// Somebody else wrote it between two stages, and the second makes a dead letter of it.
+    @Test(
+        arguments: [
+            (.dedupe, #"{"appAppleId":2}"#, 2), (.dedupe, "no JSON", 0),
+            (.report, #"{"appAppleId":2}"#, 2), (.report, "no JSON", 0),
+        ] as [(Worker, String, Int64)]
+    )
+    func `is a record that cannot be read, under the app of its dead letter`(
+        worker: Worker,
+        value: String,
+        app: Int64
+    ) throws {
+        let world = try CountWorld()
+        try world.unreadable(value, before: worker)
+        var count = try world.count()
+        var months: MonthCount?
+        try count.run(months: &months)
+        #expect(count.lines.keys.sorted() == [app])
+        let line = try #require(count.lines[app])
+        let stage = worker == .dedupe ? line.dedupe : line.report
+        #expect(stage == AccountLine.Stage(incoming: 1, replayed: 1, outgoing: 1, unread: 1))
+        #expect(line.closes, "\(line.differences)")
+        #expect(line.accepted == 1 && line.deadLetters == 1 && line.onTheWay == 0)
     }
 
     @Test(

@@ -259,7 +259,7 @@ import TokenWire
         #expect(
             LedgerReader.lostBeginning(of: "t", [0, 7, 9])
                 == "t has lost its beginning in 2 partitions (1 begins at offset 7): what lay"
-                + " there is not in this export"
+                + " there cannot be read any more"
         )
     }
 }
