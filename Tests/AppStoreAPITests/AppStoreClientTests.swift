@@ -134,6 +134,51 @@ import TokenDomain
         #expect(requestCount == 1)
     }
 
+    /// Goal: only what stands under our identifier says whether Apple holds our report.
+    @Test(
+        arguments: [
+            (identifier, "NO_LINE_ITEM", true), (identifier.uppercased(), "NO_LINE_ITEM", true),
+            (identifier, "DUPLICATE_TOKEN", false),
+            ("5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e30", "NO_LINE_ITEM", nil),
+            (nil, "NO_LINE_ITEM", nil),
+        ] as [(String?, String, Bool?)]
+    )
+    func `tells our report from others`(found: String?, status: String, isOurs: Bool?) throws {
+        let server = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0))
+        defer { server.close() }
+        let client = try Self.client(url: "http://127.0.0.1:\(server.port)")
+        let sent = ReportRequestBody(
+            requestIdentifier: Self.identifier,
+            externalPurchaseID: TokenID("t"),
+            status: .noLineItem
+        )
+        client.submit(
+            AppleRequest(
+                tag: 1,
+                lane: Self.lane,
+                action: .retrieveReport(requestIdentifier: Self.identifier, sent: sent)
+            ),
+            now: Self.now
+        )
+        let name = found.map { "\"requestIdentifier\":\"\($0)\"," } ?? ""
+        let body = "{\"report\":{\(name)\"externalPurchaseId\":\"t\",\"status\":\"\(status)\"}}"
+        var reply: AppleReply?
+        while reply == nil {
+            var descriptors = [server.wakeDescriptor, client.wakeDescriptor].map {
+                pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
+            }
+            _ = unsafe poll(&descriptors, 2, 20)
+            server.run()
+            for request in server.takeRequests() {
+                server.respond(to: request.id, status: 200, body: Array(body.utf8))
+            }
+            server.run()
+            reply = client.collect(now: Self.now).first?.reply
+        }
+        #expect(reply?.isOurs == isOurs)
+        #expect((reply?.lineItemsHeld == nil) == (isOurs == nil))
+    }
+
     @Test func `knows when nothing was sent`() throws {
         let client = try Self.client(url: "http://127.0.0.1:1")
         client.submit(Self.request, now: Self.now)
