@@ -124,7 +124,8 @@ struct BookedItem: Equatable {
     var daysBefore: Int64?
     /// Of a buy: its refunds together.
     var refunded = NetFamily.Share.none
-    /// Of a buy: the item of its net calculation that stands in a queue or is under way.
+    /// Of a buy: the item of its net calculation that stands in a queue, is under way or is settled
+    /// next.
     var busyWith: String?
     /// Items that wait for this one are to be woken, from this entry of the due table on.
     var wakesFrom: [UInt8]?

@@ -147,6 +147,7 @@ extension BookedSubscription {
         var newestDate: Timestamp?
         var others: [String] = []
         var otherDates: [Timestamp] = []
+        var numbers: [Int64] = []
         var before: Int64?
         var last: PaidService.Period?
         var forgotten: Int64?
@@ -160,6 +161,11 @@ extension BookedSubscription {
                 try scanner.beginArray()
                 while try scanner.nextElement() {
                     otherDates.append(Timestamp(milliseconds: try scanner.integer()))
+                }
+            case "startNumbers":
+                try scanner.beginArray()
+                while try scanner.nextElement() {
+                    numbers.append(try scanner.integer())
                 }
             case "paidBefore": try scanner.fill(&before)
             case "last":
@@ -188,6 +194,9 @@ extension BookedSubscription {
         record.starts += others.enumerated().map { index, name in
             Start(name: name, date: otherDates.indices.contains(index) ? otherDates[index] : nil)
         }
+        for (index, number) in zip(record.starts.indices, numbers) {
+            record.starts[index].number = number
+        }
         record.forgotten = Milliseconds(forgotten ?? 0)
         record.paid = before.map { PaidService(before: Milliseconds($0), last: last) }
         record.touchedAt = try JSONScanner.require(touchedAt, "touchedAt")
@@ -207,6 +216,14 @@ extension BookedSubscription {
                 writer.beginArray()
                 for date in dates {
                     writer.integer(date.milliseconds)
+                }
+                writer.endArray()
+            }
+            if starts.contains(where: { $0.number != 0 }) {
+                writer.name("startNumbers")
+                writer.beginArray()
+                for start in starts {
+                    writer.integer(start.number)
                 }
                 writer.endArray()
             }

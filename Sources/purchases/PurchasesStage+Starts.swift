@@ -56,6 +56,9 @@ extension PurchasesStage {
     /// Where there is none, the newest retracted one, and else the newest of all. Of those of one date one
     /// that was not refused comes first. None is the event itself, which may have the name of one that was
     /// refused; nor is what has the name of a refused one now, and is no start of the subscription.
+    ///
+    /// A retraction takes along what came before it: that does not go to an earlier life, only to a
+    /// start that was sent after the retracted one.
     func start(
         of sale: PurchaseEvent,
         _ subscription: BookPlace,
@@ -72,6 +75,7 @@ extension PurchasesStage {
             let item = try book.item(subscription.at(subscription.key.sibling(newest.name)))
             return mayBegin(item, sale) ? newest.name : nil
         }
+        let left = try withdrawn(record.starts, of: sale, date, subscription, event, &book)
         var first: String?
         var found: (name: String, order: Order)?
         var retracted: (name: String, order: Order)?
@@ -87,6 +91,9 @@ extension PurchasesStage {
                 undated = undated ?? start.name
                 continue
             }
+            if let left, start.number < left.number, left.date.map({ own < $0 }) ?? false {
+                continue
+            }
             let order = Order(date: own, isRefused: item?.sale == nil)
             guard own <= date, found.map({ $0.order < order }) ?? true else {
                 continue
@@ -100,7 +107,34 @@ extension PurchasesStage {
             }
             found = (start.name, order)
         }
-        return found?.name ?? retracted?.name ?? undated ?? first
+        return found?.name ?? left?.name ?? retracted?.name ?? undated ?? first
+    }
+
+    /// The newest retracted start that is not after an event, where its retraction came after the
+    /// event: that is of the life that was withdrawn.
+    ///
+    /// Where the event was found to refer to another one already, it is not.
+    private func withdrawn(
+        _ starts: [BookedSubscription.Start],
+        of sale: PurchaseEvent,
+        _ date: Timestamp,
+        _ subscription: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book
+    ) throws(StoreFault) -> BookedSubscription.Start? {
+        let id = sale.lineItemID
+        let parent = try book.item(subscription.at(subscription.key.sibling(id)))?.parent
+        for start in starts where start.name != id && (parent ?? start.name) == start.name {
+            let place = subscription.at(subscription.key.sibling(start.name))
+            guard let own = start.date, own <= date, let item = try book.item(place),
+                item.isRetracted, mayBegin(item, sale), let change = item.lastChange,
+                change.offset > event.offset
+            else {
+                continue
+            }
+            return start
+        }
+        return nil
     }
 
     /// Whether an item may be the start of a later event's subscription; of a refused one nothing is known.

@@ -56,6 +56,34 @@ extension PurchasesStage {
         return true
     }
 
+    /// A change that needs no report is settled after the commit, and has the turn until then: the
+    /// next change of its item goes before what came behind that.
+    ///
+    /// - Returns: whether it waits for the turn instead, which nobody has and others wait for.
+    ///   While another item has it, the change is settled without.
+    func awaitsTurn(
+        _ item: inout BookedItem,
+        _ place: BookPlace,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) -> Bool {
+        guard try !takesTurn(&item, place, hasTurn: false, &book) else {
+            book.put(item, at: place)
+            return false
+        }
+        let rootPlace = root(of: item, place)
+        guard try book.item(rootPlace)?.busyWith == nil else {
+            return false
+        }
+        let wait = BookedItem.Wait.turn(rootPlace.key)
+        if item.wait != wait {
+            metrics.waited(now - item.waitingSince, for: item.wait)
+        }
+        item.wait(for: wait, now: now)
+        book.put(item, at: place)
+        return true
+    }
+
     /// An item that goes to no queue now, or is under way no more, gives up the turn, where it has it.
     func leaveTurn(
         _ item: inout BookedItem,

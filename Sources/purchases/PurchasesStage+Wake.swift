@@ -172,7 +172,12 @@ extension PurchasesStage {
                     &book,
                     into: &plan
                 )
-            case .notOwed, .repeated, .refuse: break
+            case .notOwed, .repeated, .refuse:
+                if !hasTurn, item.live != nil,
+                    try awaitsTurn(&item, place, &book, now: plan.now)
+                {
+                    return
+                }
             }
         }
         guard item.wait != .now else {

@@ -79,6 +79,28 @@ import TokenWire
         return (bench, anna)
     }
 
+    /// What a restatement changes nothing of is restated behind it: that goes before a refund that
+    /// was told later, and is too large then.
+    @Test(arguments: [1, 2])
+    func `is a restatement behind those that change nothing, when it is a refund`(
+        count: Int
+    ) throws {
+        let (bench, anna) = try reportedRefund(0, "r", exclusive: 3_000)
+        for amount in Array(repeating: 3_000 as Int64, count: count) + [9_000] {
+            bench.sale(
+                bench.change("r", anna, .restate) {
+                    $0.amountTaxExclusive = Milliunits(amount)
+                    $0.taxAmount = Milliunits(amount / 5)
+                }
+            )
+        }
+        bench.sale(bench.refund("q", of: "a", anna, exclusive: 5_000))
+        try bench.settle()
+        #expect(bench.apple.held("r")?.exclusive == 9_000)
+        #expect(bench.apple.held("q") == nil)
+        #expect(bench.deadLetters().map(\.code) == ["purchases.refund_too_large"])
+    }
+
     /// The refund "z" of the buy "a" was reported, and its retraction has come.
     private func retractingRefund(_ step: Int) throws -> (PurchasesBench, CustomerID) {
         let (bench, anna) = try reportedRefund(step, "z", exclusive: 1_000)

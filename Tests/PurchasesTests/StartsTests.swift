@@ -71,6 +71,69 @@ import TokenDomain
         #expect(bench.deadLetters().isEmpty)
     }
 
+    /// The customer came back by mistake, and no token was known yet: the life is withdrawn with
+    /// all that was sent of it, and comes back with its start.
+    @Test(arguments: [false, true], [false, true])
+    func `takes along what was not owed when it is retracted`(
+        isSettledFirst: Bool,
+        isUndone: Bool
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(121)
+        bench.sale(bench.period("start-1", .start, day: 0))
+        bench.sale(bench.period("renewal-1", .renewal, day: 30))
+        bench.sale(bench.period("start-2", .start, day: 90))
+        bench.sale(bench.period("renewal-2", .renewal, day: 120))
+        bench.sale(bench.refund("refund", of: "renewal-2", anna, exclusive: 1_000))
+        if isSettledFirst {
+            try bench.pass(.hours(25))
+        }
+        bench.sale(bench.change("start-2", anna, .retract))
+        try bench.pass(.hours(25))
+        if isUndone {
+            bench.sale(bench.change("start-2", anna, .restate) { $0.productIdentifier = "new" })
+        } else {
+            // Whoever sends this knows of the retraction.
+            bench.sale(bench.period("after", .renewal, day: 121))
+        }
+        try bench.settle()
+        bench.token("t", from: Self.zero + .days(-2), days: 900, customer: anna)
+        try bench.pass(.hours(1))
+        #expect(bench.deadLetters().isEmpty)
+        #expect(bench.apple.held("renewal-1")?.reference == "start-1")
+        let (after, withdrawn): (String?, String?) = isUndone ? (nil, "start-2") : ("start-1", nil)
+        #expect(bench.apple.held("after")?.reference == after)
+        #expect(bench.apple.held("renewal-2")?.reference == withdrawn)
+        for id in ["start-2", "renewal-2", "refund"] {
+            #expect((bench.apple.held(id) != nil) == isUndone, "\(id)")
+        }
+    }
+
+    @Test func `has what waits for a rate go to no earlier one when it is retracted`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.token("t", from: Self.zero + .days(-200), days: 900, customer: anna)
+        bench.sale(bench.period("start-1", .start, day: -100))
+        bench.sale(bench.period("start-2", .start, day: -10))
+        var renewal = bench.period("renewal", .renewal, day: 0)
+        renewal.pricingCurrency = AlphaCode("ISK")
+        bench.sale(renewal)
+        try bench.settle()
+        bench.sale(bench.change("start-2", anna, .retract))
+        try bench.settle()
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        bench.rates.isChanged = true
+        try bench.pass(.minutes(1))
+        #expect(bench.refusals.isEmpty)
+        #expect(bench.apple.held("start-1")?.isRetracted == false)
+        #expect(bench.apple.held("start-2")?.isRetracted == true)
+        #expect(bench.apple.held("renewal") == nil)
+        #expect(bench.deadLetters().map(\.code) == ["purchases.reference_retracted"])
+    }
+
     /// It was never told of, and is none of the subscription that came after it.
     @Test(arguments: [true, false])
     func `keeps what was not owed with a retracted start where no other was before it`(

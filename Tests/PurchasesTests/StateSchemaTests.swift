@@ -68,6 +68,7 @@ import TokenDomain
             known.note(start: "day \(day)", at: PurchasesBench.start + .days(day))
         }
         #expect(known.starts.map(\.name) == ["day 9", "day 7", "day 5", "day 0"])
+        #expect(known.starts.map(\.number) == [1, 3, 0, 2])
         known.starts.append(BookedSubscription.Start(name: "old"))
         var value: [UInt8] = []
         known.write(to: &value)

@@ -115,6 +115,40 @@ private let euro = ReportingTerms(currency: code("EUR"), rate: nil)
         #expect(refunded.item.netAmountTaxExclusive == .zero)
     }
 
+    /// Apple wants more than 0 (code 35), whatever it was in the pricing currency.
+    @Test(
+        arguments: [
+            (LineItem.Revision.first, 20, true),
+            (.restatement, 20, true),
+            // What Apple has can always be taken back.
+            (.retraction, 20, false),
+            (.first, 100, false),
+        ] as [(LineItem.Revision, Int64, Bool)]
+    )
+    func `refuses a payment that is converted to nothing`(
+        revision: LineItem.Revision,
+        paid: Int64,
+        isRefused: Bool
+    ) {
+        let payment = sampleSubscription("payment", .payment) { sale in
+            sale.pricingCurrency = code("UYU")
+            sale.taxAmount = .zero
+            sale.amountTaxExclusive = Milliunits(paid)
+        }
+        let terms = ReportingTerms(currency: code("EUR"), rate: rate("0.0215"))
+        let expected: PurchaseRule? = isRefused ? .paymentWithoutAmount : nil
+        var rule: PurchaseRule?
+        do throws(PurchaseFault) {
+            _ = try LineItemCompiler.compile(
+                payment,
+                LineItemCompiler.Context(revision: revision, terms: terms)
+            )
+        } catch {
+            rule = error.rule
+        }
+        #expect(rule == expected)
+    }
+
     @Test func `refuses to restate a buy below its refunds`() {
         let fault = #expect(throws: PurchaseFault.self) {
             try LineItemCompiler.compile(

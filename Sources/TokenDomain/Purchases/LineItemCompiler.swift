@@ -116,7 +116,8 @@ package struct LineItemCompiler {
     ///   - sale: normalized, and without fault by ``PurchaseRules`` and ``ReferenceRules``.
     ///   - context: what the sale itself does not say.
     /// - Returns: the line item, which breaks no rule of Apple's that is known here.
-    /// - Throws: refunds that come to more than their buy, and sums beyond `Int64`.
+    /// - Throws: refunds that come to more than their buy, a payment that comes to nothing in the
+    ///   reporting currency, and sums beyond `Int64`.
     package static func compile(
         _ sale: PurchaseEvent,
         _ context: Context
@@ -198,6 +199,11 @@ package struct LineItemCompiler {
         // Refunds were rounded one by one: together they may be a thousandth more.
         let exclusive = max(converted, refunded.reported)
         let amounts = try triple(exclusive: exclusive, inclusive: max(inclusive, exclusive))
+        if sale.subscriptionEvent == .payment, amounts.inclusive == .zero,
+            context.revision != .retraction
+        {
+            throw withoutAmount
+        }
         let net =
             context.revision == .retraction
             ? .zero : Milliunits(exclusive.count - refunded.reported.count)
@@ -268,6 +274,14 @@ package struct LineItemCompiler {
                 .amountTaxExclusive,
                 repair: "Send no less than what was refunded, or restate the refunds first."
             )
+    }
+
+    private var withoutAmount: PurchaseFault {
+        PurchaseFault(
+            .paymentWithoutAmount,
+            .amountTaxInclusive,
+            repair: "Send SUBSCRIPTION_PAYMENT only of what is not 0 in the reporting currency."
+        )
     }
 
     private var overflow: PurchaseFault {
