@@ -250,7 +250,7 @@ extension ReportRequestBody {
     }
 
     /// Whether a report stands under this one's identifier.
-    func hasIdentifier(of report: JSONValue) -> Bool {
+    package func hasIdentifier(of report: JSONValue) -> Bool {
         guard let sent = JSONValue(bytes) else {
             preconditionFailure("a body of our own making is JSON")
         }

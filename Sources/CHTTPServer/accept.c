@@ -28,15 +28,17 @@ static struct connection *slowest_beyond_half(struct chttp_server *server)
 }
 
 /*
- * Whoever has just come is about to send its request.  Were it closed for the next that comes, while others
- * are idle, one that connects and says nothing for each round trip to here would keep everybody out.
+ * Whoever has just come is about to send its first request.  Were it closed for the next that comes, while
+ * others are idle, one that connects and says nothing for each round trip to here would keep everybody out.
+ * Who had an answer is none: it could begin one head after the other.
  */
 static int is_newcomer(const struct connection *connection, int64_t now)
 {
     const struct chttp_server *server = connection->server;
     enum deadline_kind kind = connection->deadline_kind;
     int64_t since_ms = connection->deadline_ms - server->deadlines[kind].duration_ms;
-    return (kind == DEADLINE_OPEN || kind == DEADLINE_HEAD) && now - since_ms < server->newcomer_ms;
+    return (kind == DEADLINE_OPEN || (kind == DEADLINE_HEAD && !connection->was_answered)) &&
+           now - since_ms < server->newcomer_ms;
 }
 
 /* For newcomers no body is closed, but one beyond half of its lane. */
@@ -48,7 +50,9 @@ static struct connection *first_to_go(struct chttp_server *server, int spares_ne
         struct connection *first = kind == DEADLINE_IDLE ? slowest_beyond_half(server) : NULL;
         if (!first)
             first = server->deadlines[kind].first;
-        if (first && !(spares_newcomers && is_newcomer(first, now)))
+        while (first && spares_newcomers && is_newcomer(first, now))
+            first = first->later;
+        if (first)
             return first;
     }
     return NULL;

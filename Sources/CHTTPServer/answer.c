@@ -273,6 +273,7 @@ int chttp_server_respond(struct chttp_server *server, uint64_t id, unsigned int 
     connection->is_torn = sent < body_byte_count;
     connection->is_last = connection->is_torn || connection->stage == STAGE_JUDGED ||
                           !connection->is_kept || server->is_stopping;
+    connection->was_answered = 1;
     connection->was_served |= status < 400;
     chttp_set_stage(connection, STAGE_ANSWERING);
     chttp_schedule(connection, DEADLINE_ANSWER);
@@ -299,6 +300,7 @@ int chttp_server_begin_stream(struct chttp_server *server, uint64_t id, unsigned
         return 0;
     connection->is_torn = 0;
     connection->is_last = 1;
+    connection->was_answered = 1;
     connection->was_served |= status < 400;
     chttp_set_stage(connection, STAGE_STREAMING);
     chttp_unschedule(connection);

@@ -66,8 +66,8 @@ struct connection {
 
     /* The socket may have more; its end was seen by epoll; it was read to its end. */
     int is_readable, is_ending, has_ended;
-    /* Some answer was below 400. */
-    int was_served;
+    /* Some request had an answer; some answer was below 400. */
+    int was_answered, was_served;
     /* Read, and not yet understood: a part of a head, or what came after a whole request. */
     struct bytes unread;
     struct head_scan scan;

@@ -38,7 +38,8 @@ package final class HTTPServer {
         package var requestTimeoutMilliseconds: Int
         /// How long a connection without request is kept.
         package var idleTimeoutMilliseconds: Int
-        /// Who sent nothing yet, or a part of a head, for no longer closes no earlier than the idle ones.
+        /// Who sent nothing yet, or a part of its first head, for no longer is closed no earlier than the
+        /// idle ones.
         ///
         /// Longer than a round trip with a lost packet; as many connections as there may be, in that time,
         /// close newcomers nevertheless.

@@ -14,7 +14,9 @@ struct Door {
         var route: Route
         /// At least one; an earlier copy's where the broker has that.
         var recordCount: Int
-        /// Of the largest of them: key, value and headers.
+        /// Of all of them: key, value and headers.
+        var byteCount = 0
+        /// The same of the largest.
         var recordByteCountMax = 0
         /// Goes with the records and back with the answer.
         var requestID: String
@@ -139,6 +141,7 @@ struct Door {
             }
             for index in outputCount..<outputs.outputs.count {
                 outputs.outputs[index].headers = headers
+                admission.byteCount += outputs.outputs[index].byteCount
                 admission.recordByteCountMax = max(
                     admission.recordByteCountMax,
                     outputs.outputs[index].byteCount

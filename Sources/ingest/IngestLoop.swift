@@ -319,13 +319,20 @@ final class IngestLoop {
         if sink.isBrokerAway || !isOpen() {
             return .brokerAway
         }
-        if sink.fillLevel >= IngestLimits.fillLevelMax {
+        let fillLevel = sink.fillLevel
+        if fillLevel >= IngestLimits.fillLevelMax {
             return .queueFull
         }
-        guard topics.isAnyStalled(now: now), let route = Route(rawValue: request.path) else {
+        guard fillLevel >= IngestLimits.topicFillLevelMax || topics.isAnyStalled(now: now),
+            let route = Route(rawValue: request.path)
+        else {
             return nil
         }
-        return topics.isShut(route.topic, now: now) ? .nothingStored : nil
+        if topics.isShut(route.topic, now: now) {
+            return .nothingStored
+        }
+        let byteCountMax = IngestLimits.topicFillLevelMax * Double(IngestLimits.queueByteCountMax)
+        return Double(waiting.byteCounts[route.topic]) >= byteCountMax ? .queueFull : nil
     }
 
     private func answer(_ entry: Waiting.Entry, _ problem: Problem?, now: Int64) {

@@ -9,8 +9,6 @@ internal import TokenDomain
 /// `ingest` as a process: configuration, admin port, producer, loop, signals, exit.
 struct IngestRun {
     private static let producerCloseMilliseconds = 1_000
-    /// What waits for the broker at most, in bytes; the door closes at half of it.
-    private static let queueByteCountMax = 16 << 20
 
     static let serverLimits = HTTPServer.Limits(
         bodyByteCountMax: IngestLimits.batchByteCountMax,
@@ -78,7 +76,7 @@ struct IngestRun {
         let producer = try KafkaProducer(
             settings: configuration.kafka,
             targets: topics,
-            queueByteCountMax: queueByteCountMax
+            queueByteCountMax: IngestLimits.queueByteCountMax
         )
         let server = try HTTPServer(listen: address, limits: serverLimits)
         let admin = try AdminServer(
@@ -186,14 +184,15 @@ struct IngestRun {
         _ log: Log
     ) {
         do throws(ConfigurationFault) {
-            let roots = try configuration.appleRoots()
-            if let roots {
-                loop.trust(roots)
-            }
             // Whoever took out a key must not believe that it is refused from now on.
+            guard let roots = try configuration.appleRoots() else {
+                log.info("nothing was read again: keys and all else are read at a start")
+                return
+            }
+            loop.trust(roots)
             log.info(
-                "only Apple's roots were read again; keys and all else are read at a start",
-                ("roots", .integer(Int64(roots?.count ?? 0)))
+                "only Apple's roots were read again: keys and all else are read at a start",
+                ("roots", .integer(Int64(roots.count)))
             )
         } catch {
             log.error(

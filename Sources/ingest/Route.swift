@@ -75,6 +75,10 @@ enum IngestLimits {
     static let answerTimeoutMilliseconds: Int64 = 8_000
     /// From SIGTERM to the last answer; within 10 s the process is gone.
     static let stopTimeoutMilliseconds: Int64 = 7_000
+    /// What waits for the broker at most, in bytes; the door closes at half of it.
+    static let queueByteCountMax = 16 << 20
     /// Of the producer's queue, 0 to 1.
     static let fillLevelMax = 0.5
+    /// The same of one topic's records: where that is full, the others still have a quarter of the door's half.
+    static let topicFillLevelMax = 0.375
 }

@@ -41,6 +41,9 @@ struct Waiting {
     private var queueStart = 0
     /// Requests not yet answered.
     private(set) var openCount = 0
+    /// What the records without a receipt take, by the number of their topic; those of a request count
+    /// until it has all receipts.
+    private(set) var byteCounts = Route.allCases.map { _ in 0 }
 
     /// Takes a request in.
     ///
@@ -65,6 +68,7 @@ struct Waiting {
         )
         queue.append((tag, now + IngestLimits.answerTimeoutMilliseconds))
         openCount += 1
+        byteCounts[admission.route.topic] += admission.byteCount
         return tag
     }
 
@@ -87,6 +91,7 @@ struct Waiting {
         }
         slots[slot] = nil
         freeSlots.append(slot)
+        byteCounts[entry.admission.route.topic] -= entry.admission.byteCount
         guard !entry.isAnswered else {
             return nil
         }

@@ -147,7 +147,7 @@ extension BookedSubscription {
         var newestDate: Timestamp?
         var others: [String] = []
         var otherDates: [Timestamp] = []
-        var numbers: [Int64] = []
+        var offsets: [Int64] = []
         var before: Int64?
         var last: PaidService.Period?
         var forgotten: Int64?
@@ -162,10 +162,10 @@ extension BookedSubscription {
                 while try scanner.nextElement() {
                     otherDates.append(Timestamp(milliseconds: try scanner.integer()))
                 }
-            case "startNumbers":
+            case "startOffsets":
                 try scanner.beginArray()
                 while try scanner.nextElement() {
-                    numbers.append(try scanner.integer())
+                    offsets.append(try scanner.integer())
                 }
             case "paidBefore": try scanner.fill(&before)
             case "last":
@@ -194,8 +194,8 @@ extension BookedSubscription {
         record.starts += others.enumerated().map { index, name in
             Start(name: name, date: otherDates.indices.contains(index) ? otherDates[index] : nil)
         }
-        for (index, number) in zip(record.starts.indices, numbers) {
-            record.starts[index].number = number
+        for (index, offset) in zip(record.starts.indices, offsets) where offset >= 0 {
+            record.starts[index].offset = offset
         }
         record.forgotten = Milliseconds(forgotten ?? 0)
         record.paid = before.map { PaidService(before: Milliseconds($0), last: last) }
@@ -219,11 +219,11 @@ extension BookedSubscription {
                 }
                 writer.endArray()
             }
-            if starts.contains(where: { $0.number != 0 }) {
-                writer.name("startNumbers")
+            if starts.contains(where: { $0.offset != nil }) {
+                writer.name("startOffsets")
                 writer.beginArray()
                 for start in starts {
-                    writer.integer(start.number)
+                    writer.integer(start.offset ?? -1)
                 }
                 writer.endArray()
             }

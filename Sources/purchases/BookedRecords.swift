@@ -136,8 +136,8 @@ struct BookedSubscription: Equatable {
         var name: String
         /// Nil where an earlier version, which kept that of the newest one alone, put it there.
         var date: Timestamp?
-        /// How many came before it, at least; 0 where an earlier version put it there.
-        var number: Int64 = 0
+        /// Of its event in `purchases.received`; nil where an earlier version put it there.
+        var offset: Int64?
     }
 
     /// Its starts, the newest one first: a customer comes back, or one was retracted or refused and another
@@ -170,13 +170,10 @@ struct BookedSubscription: Equatable {
         self.touchedAt = touchedAt
     }
 
-    mutating func note(start name: String, at date: Timestamp) {
-        let number =
-            starts.first { $0.name == name }?.number
-            ?? starts.map { $0.number + 1 }.max() ?? 0
+    mutating func note(start name: String, at date: Timestamp, offset: Int64) {
         starts.removeAll { $0.name == name }
         let index = starts.firstIndex { $0.date.map { $0 <= date } ?? true } ?? starts.endIndex
-        starts.insert(Start(name: name, date: date, number: number), at: index)
+        starts.insert(Start(name: name, date: date, offset: offset), at: index)
         starts = Array(starts.prefix(Self.startCountMax))
     }
 

@@ -360,7 +360,7 @@ extension PurchasesStage {
         item.wait(for: .now, now: plan.now)
         try book.wake(place)
         book.keep(event, of: &item, at: place)
-        try noteStart(sale, place, &book, now: plan.now)
+        try noteStart(sale, event, place, &book, now: plan.now)
         try countArrival(&item, place, &book, now: plan.now)
         book.put(item, at: place)
         let outputCount = plan.outputs.outputs.count

@@ -6,6 +6,7 @@ extension PurchasesStage {
     /// The start of a subscription: its later events refer to it.
     func noteStart(
         _ sale: PurchaseEvent,
+        _ event: BookedEvent,
         _ place: BookPlace,
         _ book: inout Book,
         now: Timestamp
@@ -30,7 +31,7 @@ extension PurchasesStage {
                 record.starts.removeAll { $0 == start }
             }
         }
-        record.note(start: sale.lineItemID, at: date)
+        record.note(start: sale.lineItemID, at: date, offset: event.offset)
         record.touchedAt = now
         try book.wake(place)
         book.put(record, at: place)
@@ -91,7 +92,7 @@ extension PurchasesStage {
                 undated = undated ?? start.name
                 continue
             }
-            if let left, start.number < left.number, left.date.map({ own < $0 }) ?? false {
+            if let left, left.isBehind(start, own, item) {
                 continue
             }
             let order = Order(date: own, isRefused: item?.sale == nil)
@@ -107,13 +108,14 @@ extension PurchasesStage {
             }
             found = (start.name, order)
         }
-        return found?.name ?? left?.name ?? retracted?.name ?? undated ?? first
+        return found?.name ?? left?.start.name ?? retracted?.name ?? undated ?? first
     }
 
-    /// The newest retracted start that is not after an event, where its retraction came after the
-    /// event: that is of the life that was withdrawn.
+    /// The newest start that is not after an event, and was sent before it and retracted after it: the event
+    /// is of the life that was withdrawn.
     ///
-    /// Where the event was found to refer to another one already, it is not.
+    /// Not where it was found to refer to another one already, or waits for one. Of the retraction only the
+    /// place of the last correction is known.
     private func withdrawn(
         _ starts: [BookedSubscription.Start],
         of sale: PurchaseEvent,
@@ -121,18 +123,24 @@ extension PurchasesStage {
         _ subscription: BookPlace,
         _ event: BookedEvent,
         _ book: inout Book
-    ) throws(StoreFault) -> BookedSubscription.Start? {
+    ) throws(StoreFault) -> Withdrawn? {
         let id = sale.lineItemID
-        let parent = try book.item(subscription.at(subscription.key.sibling(id)))?.parent
-        for start in starts where start.name != id && (parent ?? start.name) == start.name {
+        let own = try book.item(subscription.at(subscription.key.sibling(id)))
+        if own?.parent == nil, case .reference? = own?.wait {
+            return nil
+        }
+        for start in starts where start.name != id && (own?.parent ?? start.name) == start.name {
             let place = subscription.at(subscription.key.sibling(start.name))
-            guard let own = start.date, own <= date, let item = try book.item(place),
-                item.isRetracted, mayBegin(item, sale), let change = item.lastChange,
-                change.offset > event.offset
+            guard let begun = start.date, begun <= date,
+                let offset = start.offset, offset < event.offset,
+                let item = try book.item(place), item.isRetracted, mayBegin(item, sale),
+                // Where offsets began anew, times say that the event came later.
+                let change = item.lastChange, change.offset > event.offset,
+                change.time >= event.receivedAt
             else {
                 continue
             }
-            return start
+            return Withdrawn(start: start, date: begun, offset: offset, change: change)
         }
         return nil
     }
@@ -143,6 +151,27 @@ extension PurchasesStage {
             return true
         }
         return start.subscriptionEvent == .start && start.subscriptionID == sale.subscriptionID
+    }
+}
+
+/// The start of the life that an event was sent for, which was retracted since.
+private struct Withdrawn {
+    var start: BookedSubscription.Start
+    var date: Timestamp
+    var offset: Int64
+    /// Its retraction.
+    var change: BookedItem.ChangePosition
+
+    /// Whether another start began an earlier life, and was neither sent in its place nor came back since.
+    func isBehind(
+        _ other: BookedSubscription.Start,
+        _ begun: Timestamp,
+        _ item: BookedItem?
+    ) -> Bool {
+        guard begun < date, let otherOffset = other.offset, otherOffset < offset else {
+            return false
+        }
+        return item?.lastChange.map { $0.offset < change.offset } ?? true
     }
 }
 

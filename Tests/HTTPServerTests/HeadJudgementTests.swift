@@ -274,6 +274,31 @@ import Testing
         #expect(loopback.server.evictionCount(status == 404 ? .unserved : .idle) == 4)
     }
 
+    /// Whoever begins one head after the other is new with none but the first.
+    @Test(arguments: [404, 200])
+    func `is let in for one that has had an answer and begins a head`(status: Int) throws {
+        var limits = Self.limits(connectionCountMax: 3)
+        limits.newcomerMilliseconds = 60_000
+        let loopback = try Loopback(limits)
+        loopback.answer = { $0.respond(to: $1.id, status: $1.path == "/" ? 200 : status) }
+        let get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+        let first = try loopback.connect()
+        first.send("GET")
+        #expect(loopback.turn { loopback.server.incompleteRequestCount == 1 })
+        let again = try loopback.connect()
+        again.send("GET /x HTTP/1.1\r\nHost: x\r\n\r\nG")
+        #expect(loopback.turn { again.answers.count == 1 })
+        #expect(loopback.turn { loopback.server.incompleteRequestCount == 2 })
+        let idle = try loopback.connect()
+        idle.send(get)
+        #expect(loopback.turn { idle.answers.count == 1 })
+        let newcomer = try loopback.connect()
+        newcomer.send(get)
+        #expect(loopback.turn { newcomer.answers.count == 1 && again.hasEnded })
+        #expect(!idle.hasEnded && !first.hasEnded)
+        #expect(loopback.server.evictionCount(.head) == 1)
+    }
+
     /// As many newcomers as there may be connections close each other, the first one first.
     @Test func `is closed for another where all are new`() throws {
         var limits = Self.limits(connectionCountMax: 2)

@@ -305,6 +305,36 @@ final class IngestBench {
         #expect(bench.health.ready.lines == ["ready: ok"])
     }
 
+    /// Goal: records that wait 300 s for a topic leave room for those of the others.
+    @Test func `takes no more for a topic than its share of the queue`() throws {
+        let bench = try IngestBench()
+        bench.sink.stuckTopics = [Route.tokens.topic]
+        let line = "{\"token\":\"\(String(repeating: "A", count: 9_000))\"}\n"
+        let batch = String(repeating: line, count: 110)
+        var answer: HTTPClientResponse.Answer?
+        var count = 0
+        while answer == nil, count < 20 {
+            count += 1
+            let before = bench.sink.records.count
+            bench.post("/v1/tokens", batch, type: Self.batchType, tag: UInt64(count))
+            #expect(
+                bench.turn {
+                    answer = bench.answers[UInt64(count)]
+                    return answer != nil || bench.sink.records.count > before
+                }
+            )
+            bench.sink.fillLevel = Double(count * batch.utf8.count) / Double(16 << 20)
+        }
+        #expect(answer?.status == 503)
+        #expect(answer?.header("retry-after") == "1")
+        // Six of a megabyte, and the one that is refused.
+        #expect(count == 8 || count == 7)
+        #expect(try bench.answer("/v1/purchases", IngestBench.sale).status == 202)
+        bench.sink.settle(0..<bench.sink.records.count - 1)
+        bench.sink.stuckTopics = []
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
+    }
+
     /// What was handed over before that may wait for a partition of its own.
     @Test func `is stalled only by what was handed over after the last that was stored`() throws {
         let bench = try IngestBench()

@@ -237,12 +237,13 @@ final class SimulatedApple {
             return TokenDomain.AppleReply(transport: .doubtful)
         }
         let body = AppleBody(answer.body)
+        let held = body.report.flatMap { sent?.hasIdentifier(of: $0) == true ? $0 : nil }
         return TokenDomain.AppleReply(
             transport: .answered(status: answer.status),
             errors: body.errors,
             acknowledged: body.requestIdentifier,
-            isOurs: sent.flatMap { sent in body.report.map { sent.isHeld(as: $0) } },
-            lineItemsHeld: sent.flatMap { sent in body.report.map { sent.lineItemsHeld(in: $0) } }
+            isOurs: sent.flatMap { sent in held.map { sent.isHeld(as: $0) } },
+            lineItemsHeld: sent.flatMap { sent in held.map { sent.lineItemsHeld(in: $0) } }
         )
     }
 }

@@ -65,10 +65,10 @@ import TokenDomain
         func forgotten() -> [Milliseconds] {
             ["a", "b"].map { record.forgotten(of: $0, beside: []) }
         }
-        record.note(start: "a", at: Self.zero)
+        record.note(start: "a", at: Self.zero, offset: 0)
         // An earlier version kept one sum.
         record.forgotten = .days(5)
-        record.note(start: "b", at: Self.zero + .days(100))
+        record.note(start: "b", at: Self.zero + .days(100), offset: 0)
         #expect(forgotten() == [.days(5), .days(0)])
         record.forget(0, of: [Self.period(0, 30)], of: "a")
         #expect(forgotten() == [.days(35), .days(0)])
@@ -96,7 +96,7 @@ import TokenDomain
     @Test(arguments: 0...8)
     func `are not added to those that an event gives`(forgottenBefore: Int) {
         var record = BookedSubscription(touchedAt: Self.zero)
-        record.note(start: "a", at: Self.zero)
+        record.note(start: "a", at: Self.zero, offset: 0)
         var known = (0..<10).map { Self.period(30 * Int64($0), 30 * Int64($0) + 30) }
         func days() -> Int64 {
             PaidService(known, forgotten: record.forgotten(of: "a", beside: known))

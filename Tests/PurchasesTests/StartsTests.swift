@@ -111,6 +111,31 @@ import TokenDomain
         }
     }
 
+    /// A period that was sent before the mistake is of the life that goes on.
+    @Test(arguments: [false, true])
+    func `takes along nothing that was sent before it when it is retracted`(
+        isSettledFirst: Bool
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(40)
+        bench.sale(bench.period("start", .start, day: 0))
+        bench.sale(bench.period("renewal", .renewal, day: 30))
+        if isSettledFirst {
+            try bench.pass(.hours(25))
+        }
+        bench.sale(bench.period("mistake", .start, day: 20))
+        try bench.pass(isSettledFirst ? .hours(25) : .minutes(1))
+        bench.sale(bench.change("mistake", anna, .retract))
+        try bench.pass(.hours(25))
+        bench.token("t", from: Self.zero + .days(-2), days: 900, customer: anna)
+        try bench.pass(.hours(1))
+        #expect(bench.deadLetters().isEmpty)
+        #expect(bench.apple.held("renewal")?.reference == "start")
+        #expect(bench.apple.held("mistake") == nil)
+    }
+
     @Test func `has what waits for a rate go to no earlier one when it is retracted`() throws {
         let bench = PurchasesBench()
         bench.launch()

@@ -65,10 +65,11 @@ import TokenDomain
     @Test func `keeps the dates of the starts of a subscription`() throws {
         var known = BookedSubscription(touchedAt: PurchasesBench.start)
         for day in [5, 9, 0, 7] as [Int64] {
-            known.note(start: "day \(day)", at: PurchasesBench.start + .days(day))
+            let date = PurchasesBench.start + .days(day)
+            known.note(start: "day \(day)", at: date, offset: 10 * day)
         }
         #expect(known.starts.map(\.name) == ["day 9", "day 7", "day 5", "day 0"])
-        #expect(known.starts.map(\.number) == [1, 3, 0, 2])
+        #expect(known.starts.map(\.offset) == [90, 70, 50, 0])
         known.starts.append(BookedSubscription.Start(name: "old"))
         var value: [UInt8] = []
         known.write(to: &value)

@@ -33,8 +33,8 @@ struct chttp_server_options {
      * 4 KiB, may take 5 s more. */
     uint32_t request_timeout_ms;
     uint32_t idle_timeout_ms;
-    /* Who has connected, or begun a head, no longer ago does not give way to a new connection while an
-     * idle one can, or a slower one. */
+    /* Who has connected, or begun its first head, no longer ago does not give way to a new connection while
+     * an idle one can, or a slower one. */
     uint32_t newcomer_ms;
 };
 
