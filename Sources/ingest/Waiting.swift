@@ -14,6 +14,8 @@ struct Waiting {
         /// Monotonic milliseconds.
         var startedAt: Int64
         var missingCount: Int
+        /// Of the records without a receipt, as if they were of one size.
+        var byteCount: Int
         var failure: Problem?
         var isPartStored = false
         var isAnswered = false
@@ -41,8 +43,7 @@ struct Waiting {
     private var queueStart = 0
     /// Requests not yet answered.
     private(set) var openCount = 0
-    /// What the records without a receipt take, by the number of their topic; those of a request count
-    /// until it has all receipts.
+    /// What the records without a receipt take, by the number of their topic.
     private(set) var byteCounts = Route.allCases.map { _ in 0 }
 
     /// Takes a request in.
@@ -64,7 +65,8 @@ struct Waiting {
             request: request,
             admission: admission,
             startedAt: now,
-            missingCount: admission.recordCount
+            missingCount: admission.recordCount,
+            byteCount: admission.byteCount
         )
         queue.append((tag, now + IngestLimits.answerTimeoutMilliseconds))
         openCount += 1
@@ -86,17 +88,29 @@ struct Waiting {
             slots[slot]?.isPartStored = true
         }
         slots[slot]?.missingCount -= receipt.outputCount
+        leave(slot, receipt.outputCount)
         guard let entry = slots[slot], entry.missingCount == 0 else {
             return nil
         }
         slots[slot] = nil
         freeSlots.append(slot)
-        byteCounts[entry.admission.route.topic] -= entry.admission.byteCount
         guard !entry.isAnswered else {
             return nil
         }
         openCount -= 1
         return entry
+    }
+
+    private mutating func leave(_ slot: Int, _ outputCount: Int) {
+        guard let entry = slots[slot] else {
+            return
+        }
+        let byteCount =
+            entry.missingCount > 0
+            ? entry.admission.byteCount / entry.admission.recordCount * outputCount
+            : entry.byteCount
+        slots[slot]?.byteCount -= byteCount
+        byteCounts[entry.admission.route.topic] -= byteCount
     }
 
     /// The topic that a tag's records go to.

@@ -22,6 +22,7 @@ extension BookedItem {
             case "live": item.live = try Live(from: &scanner)
             case "parent": try scanner.fill(&item.parent)
             case "reopensUntil": try scanner.fill(&item.reopensUntil)
+            case "retractedOffset": try scanner.fill(&item.retractedOffset)
             case "revision": item.revision = try scanner.count()
             case "changeFirst": item.changeFirst = try scanner.integer()
             case "changeNext": item.changeNext = try scanner.integer()
@@ -81,6 +82,7 @@ extension BookedItem {
             writer.object("live", live) { $0.write(&$1) }
             writer.field("parent", parent)
             writer.field("reopensUntil", reopensUntil?.milliseconds)
+            writer.field("retractedOffset", retractedOffset)
             if revision > 0 { writer.field("revision", revision) }
             if changeNext > 1 {
                 writer.field("changeFirst", changeFirst)

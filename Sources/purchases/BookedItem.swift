@@ -95,6 +95,9 @@ struct BookedItem: Equatable {
     ///
     /// Nil where an earlier version found that time over.
     var reopensUntil: Timestamp?
+    /// Of what is retracted: where its retraction lies in `purchases.received`; nil where an earlier version
+    /// retracted it.
+    var retractedOffset: Int64?
     /// How often Apple accepted it.
     var revision = 0
     /// Numbers of the restatements and retractions that wait: `changeFirst` to before `changeNext`.
@@ -137,6 +140,11 @@ struct BookedItem: Equatable {
     }
 
     var hasChanges: Bool { changeFirst < changeNext }
+
+    /// Its retraction is settled; a repeat of that changes nothing.
+    mutating func noteRetraction(at offset: Int64) {
+        retractedOffset = isRetracted ? retractedOffset : offset
+    }
 
     /// Apple has its retraction, or was never told of it.
     var isRetracted: Bool {

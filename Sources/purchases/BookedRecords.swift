@@ -136,7 +136,8 @@ struct BookedSubscription: Equatable {
         var name: String
         /// Nil where an earlier version, which kept that of the newest one alone, put it there.
         var date: Timestamp?
-        /// Of its event in `purchases.received`; nil where an earlier version put it there.
+        /// Of its event in `purchases.received`, the first of that name; nil where an earlier version put it
+        /// there.
         var offset: Int64?
     }
 
@@ -171,9 +172,10 @@ struct BookedSubscription: Equatable {
     }
 
     mutating func note(start name: String, at date: Timestamp, offset: Int64) {
+        let first = starts.first { $0.name == name }?.offset ?? offset
         starts.removeAll { $0.name == name }
         let index = starts.firstIndex { $0.date.map { $0 <= date } ?? true } ?? starts.endIndex
-        starts.insert(Start(name: name, date: date, offset: offset), at: index)
+        starts.insert(Start(name: name, date: date, offset: min(first, offset)), at: index)
         starts = Array(starts.prefix(Self.startCountMax))
     }
 

@@ -219,6 +219,11 @@ extension PurchasesStage {
             item.first = item.first ?? item.sale
             item.sale = restated
         }
+        if flight.isRetraction {
+            item.noteRetraction(at: event.offset)
+        } else {
+            item.retractedOffset = nil
+        }
         item.standing = .live
         item.revision += 1
         item.live = BookedItem.Live(

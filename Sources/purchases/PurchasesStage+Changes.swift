@@ -70,6 +70,7 @@ extension PurchasesStage {
         now: Timestamp
     ) throws(StoreFault) -> Decision {
         guard let change, change.kind == .restate else {
+            item.noteRetraction(at: event.offset)
             item.reopensUntil = BookedItem.never
             return .notOwed("retracted")
         }
@@ -85,6 +86,7 @@ extension PurchasesStage {
             // It was retracted or its time is over, and its own event forgotten: a token reopens it
             // again.
             item.reopensUntil = now + policy.reopening
+            item.retractedOffset = nil
         }
         return .notOwed("no_active_token")
     }

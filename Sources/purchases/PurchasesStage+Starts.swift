@@ -92,7 +92,7 @@ extension PurchasesStage {
                 undated = undated ?? start.name
                 continue
             }
-            if let left, left.isBehind(start, own, item) {
+            if let left, start.isOfEarlierLife(than: left) {
                 continue
             }
             let order = Order(date: own, isRefused: item?.sale == nil)
@@ -108,14 +108,13 @@ extension PurchasesStage {
             }
             found = (start.name, order)
         }
-        return found?.name ?? left?.start.name ?? retracted?.name ?? undated ?? first
+        return found?.name ?? left?.name ?? retracted?.name ?? undated ?? first
     }
 
     /// The newest start that is not after an event, and was sent before it and retracted after it: the event
     /// is of the life that was withdrawn.
     ///
-    /// Not where it was found to refer to another one already, or waits for one. Of the retraction only the
-    /// place of the last correction is known.
+    /// Not where it was found to refer to another one already.
     private func withdrawn(
         _ starts: [BookedSubscription.Start],
         of sale: PurchaseEvent,
@@ -123,24 +122,21 @@ extension PurchasesStage {
         _ subscription: BookPlace,
         _ event: BookedEvent,
         _ book: inout Book
-    ) throws(StoreFault) -> Withdrawn? {
+    ) throws(StoreFault) -> BookedSubscription.Start? {
         let id = sale.lineItemID
-        let own = try book.item(subscription.at(subscription.key.sibling(id)))
-        if own?.parent == nil, case .reference? = own?.wait {
-            return nil
-        }
-        for start in starts where start.name != id && (own?.parent ?? start.name) == start.name {
+        let parent = try book.item(subscription.at(subscription.key.sibling(id)))?.parent
+        for start in starts where start.name != id && (parent ?? start.name) == start.name {
             let place = subscription.at(subscription.key.sibling(start.name))
             guard let begun = start.date, begun <= date,
                 let offset = start.offset, offset < event.offset,
                 let item = try book.item(place), item.isRetracted, mayBegin(item, sale),
+                let retractedOffset = item.retractedOffset, retractedOffset > event.offset,
                 // Where offsets began anew, times say that the event came later.
-                let change = item.lastChange, change.offset > event.offset,
-                change.time >= event.receivedAt
+                let change = item.lastChange, change.time >= event.receivedAt
             else {
                 continue
             }
-            return Withdrawn(start: start, date: begun, offset: offset, change: change)
+            return start
         }
         return nil
     }
@@ -154,24 +150,14 @@ extension PurchasesStage {
     }
 }
 
-/// The start of the life that an event was sent for, which was retracted since.
-private struct Withdrawn {
-    var start: BookedSubscription.Start
-    var date: Timestamp
-    var offset: Int64
-    /// Its retraction.
-    var change: BookedItem.ChangePosition
-
-    /// Whether another start began an earlier life, and was neither sent in its place nor came back since.
-    func isBehind(
-        _ other: BookedSubscription.Start,
-        _ begun: Timestamp,
-        _ item: BookedItem?
-    ) -> Bool {
-        guard begun < date, let otherOffset = other.offset, otherOffset < offset else {
+extension BookedSubscription.Start {
+    /// Whether it began an earlier life than another start, and was not sent in its place.
+    fileprivate func isOfEarlierLife(than other: Self) -> Bool {
+        guard let date, let otherDate = other.date, let offset, let otherOffset = other.offset
+        else {
             return false
         }
-        return item?.lastChange.map { $0.offset < change.offset } ?? true
+        return date < otherDate && offset < otherOffset
     }
 }
 

@@ -327,10 +327,13 @@ final class IngestBench {
         }
         #expect(answer?.status == 503)
         #expect(answer?.header("retry-after") == "1")
-        // Six of a megabyte, and the one that is refused.
-        #expect(count == 8 || count == 7)
+        // Six and a half of a megabyte, and the one that is refused.
+        #expect(count == 8)
         #expect(try bench.answer("/v1/purchases", IngestBench.sale).status == 202)
-        bench.sink.settle(0..<bench.sink.records.count - 1)
+        // What waits for one partition leaves the others' room.
+        for index in 0..<bench.sink.records.count - 1 where index % 110 != 0 {
+            bench.sink.settle(index..<index + 1)
+        }
         bench.sink.stuckTopics = []
         #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
     }

@@ -95,8 +95,11 @@ import TokenDomain
         if isUndone {
             bench.sale(bench.change("start-2", anna, .restate) { $0.productIdentifier = "new" })
         } else {
-            // Whoever sends this knows of the retraction.
+            // Whoever sends this knows of the retraction; a copy of that comes behind it.
             bench.sale(bench.period("after", .renewal, day: 121))
+            bench.sale(bench.change("start-2", anna, .retract))
+            // A correction of the earlier life brings nothing to it.
+            bench.sale(bench.change("start-1", anna, .restate) { $0.productIdentifier = "new" })
         }
         try bench.settle()
         bench.token("t", from: Self.zero + .days(-2), days: 900, customer: anna)
@@ -109,6 +112,26 @@ import TokenDomain
         for id in ["start-2", "renewal-2", "refund"] {
             #expect((bench.apple.held(id) != nil) == isUndone, "\(id)")
         }
+    }
+
+    /// A client that got a 503 sends the retraction once more, behind a period that knows of it.
+    @Test func `takes along nothing that was sent after its retraction, which comes twice`() throws
+    {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(121)
+        bench.sale(bench.period("start-1", .start, day: 0))
+        bench.sale(bench.period("start-2", .start, day: 90))
+        bench.sale(bench.change("start-2", anna, .retract))
+        bench.sale(bench.period("after", .renewal, day: 120))
+        bench.sale(bench.change("start-2", anna, .retract))
+        try bench.pass(.hours(25))
+        bench.token("t", from: Self.zero + .days(-2), days: 900, customer: anna)
+        try bench.pass(.hours(1))
+        #expect(bench.deadLetters().isEmpty)
+        #expect(bench.apple.held("after")?.reference == "start-1")
+        #expect(bench.apple.held("start-2") == nil)
     }
 
     /// A period that was sent before the mistake is of the life that goes on.
