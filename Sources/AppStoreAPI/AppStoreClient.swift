@@ -33,8 +33,9 @@ package final class AppStoreClient: AppleClient {
         var lane: Lane
         /// Of the key that signed it.
         var keyID: String
-        /// What a GET is compared with.
-        var sent: ReportRequestBody?
+        /// What a GET asks for, and what that is compared with: it may be an earlier report of ours, under
+        /// whose identifier some of the line items stand.
+        var asked: (identifier: String, sent: ReportRequestBody)?
     }
 
     /// What a token says, and of whom it was made.
@@ -92,15 +93,15 @@ package final class AppStoreClient: AppleClient {
         )
         var ready = ready(request, webToken: webToken)
         ready.headers += request.trace.map { [("\(TraceParent.headerName)", $0.text)] } ?? []
-        var sent: ReportRequestBody?
-        if case .retrieveReport(_, let body) = request.action {
-            sent = body
+        var asked: (identifier: String, sent: ReportRequestBody)?
+        if case .retrieveReport(let identifier, let sent) = request.action {
+            asked = (identifier, sent)
         }
         flights[request.tag] = Flight(
             id: http.submit(ready),
             lane: request.lane,
             keyID: signer.keyID,
-            sent: sent
+            asked: asked
         )
     }
 
@@ -211,16 +212,15 @@ package final class AppStoreClient: AppleClient {
         case .answered(let answer):
             // A body cut at its limit is no JSON: what it holds is not known.
             let body = AppleBody(answer.isCut ? [] : answer.body)
-            // A report under another identifier says nothing of ours: it is no answer to the question.
-            let held = body.report.flatMap { flight.sent?.hasIdentifier(of: $0) == true ? $0 : nil }
+            let held = flight.asked.flatMap { body.report(under: $0.identifier) }
             return AppleReply(
                 transport: .answered(status: answer.status),
                 hasBody: answer.isCut || !body.isBlank,
                 errors: body.errors,
                 acknowledged: body.requestIdentifier,
-                isOurs: flight.sent.flatMap { sent in held.map { sent.isHeld(as: $0) } },
-                lineItemsHeld: flight.sent.flatMap { sent in
-                    held.map { sent.lineItemsHeld(in: $0) }
+                isOurs: flight.asked.flatMap { asked in held.map { asked.sent.isHeld(as: $0) } },
+                lineItemsHeld: flight.asked.flatMap { asked in
+                    held.map { asked.sent.lineItemsHeld(in: $0) }
                 },
                 retryAfter: retryAfter(answer, now: now)
             )
@@ -247,14 +247,6 @@ extension ReportRequestBody {
             preconditionFailure("a body of our own making is JSON")
         }
         return ReportComparison.isSame(sent: sent, held: report)
-    }
-
-    /// Whether a report stands under this one's identifier.
-    package func hasIdentifier(of report: JSONValue) -> Bool {
-        guard let sent = JSONValue(bytes) else {
-            preconditionFailure("a body of our own making is JSON")
-        }
-        return ReportComparison.haveOneIdentifier(sent: sent, held: report)
     }
 
     /// Which of the line items a report that Apple holds has, by id, and whether as they stand here.

@@ -40,6 +40,11 @@ package struct AppleBody: Equatable, Sendable {
             errors.isEmpty ? nil : Array((ofReport + ofLineItems).prefix(Self.errorCountMax))
     }
 
+    /// The report, where it stands under an identifier: another is no answer to the question for that.
+    package func report(under identifier: String) -> JSONValue? {
+        report?["requestIdentifier"]?.text?.lowercased() == identifier.lowercased() ? report : nil
+    }
+
     private static func isSpace(_ byte: UInt8) -> Bool {
         byte == 0x20 || (0x09...0x0d).contains(byte)
     }

@@ -18,17 +18,10 @@ enum ReportComparison {
         "subscriptionDaysOfPaidService", "restatement", "erroneouslySubmitted",
     ]
 
-    static func haveOneIdentifier(sent: JSONValue, held: JSONValue) -> Bool {
-        guard let identifier = sent["requestIdentifier"]?.text,
-            let heldIdentifier = held["requestIdentifier"]?.text
-        else {
-            return false
-        }
-        return identifier.lowercased() == heldIdentifier.lowercased()
-    }
-
     static func isSame(sent: JSONValue, held: JSONValue) -> Bool {
-        guard haveOneIdentifier(sent: sent, held: held),
+        guard let identifier = sent["requestIdentifier"]?.text,
+            let heldIdentifier = held["requestIdentifier"]?.text,
+            identifier.lowercased() == heldIdentifier.lowercased(),
             sent["externalPurchaseId"] == held["externalPurchaseId"],
             sent["status"] == held["status"]
         else {

@@ -283,6 +283,20 @@ int sessions_start(struct chttp_client *client, struct transfer *transfer, int64
     return 1;
 }
 
+/* Whether another connection to the host takes requests. */
+static int has_taking(const struct session *session)
+{
+    const struct sessions *sessions = &session->client->sessions;
+    size_t index;
+    for (index = 0; index < sessions->count; index++) {
+        const struct session *other = sessions->list[index];
+        if (other->origin == session->origin && other->is_settled && !other->is_draining &&
+            session_limit(other) > 0)
+            return 1;
+    }
+    return 0;
+}
+
 /*
  * Hands nghttp2 as many as the peer takes.  The others stay, but where the connection takes none of
  * them, or others can be opened: then they start again.
@@ -311,7 +325,7 @@ void session_submit_held(struct session *session)
         if (transfer->session != session || transfer->stream > 0 ||
             !(session->is_draining || is_spread))
             continue;
-        if (may_start_again(transfer)) {
+        if (may_start_again(transfer) || (max == 0 && !session->is_draining && has_taking(session))) {
             session_start_again(transfer);
         } else if (session->is_draining) {
             transfer->error = CURLE_GOT_NOTHING;

@@ -134,7 +134,8 @@ import TokenDomain
         #expect(requestCount == 1)
     }
 
-    /// Goal: only what stands under our identifier says whether Apple holds our report.
+    /// Goal: only what stands under the identifier that was asked for says whether Apple holds our report, or
+    /// line items of it: that may be an earlier one of ours.
     @Test(
         arguments: [
             (identifier, "NO_LINE_ITEM", true), (identifier.uppercased(), "NO_LINE_ITEM", true),

@@ -141,9 +141,11 @@ struct `Requests that share a connection` {
         #expect(try server.events("stream").count == 40)
     }
 
-    /// Goal: a connection that takes none keeps no request from one that does.
-    @Test func `are answered where other connections take none`() throws {
-        let server = try ScriptedServer("one-then-none")
+    /// Goal: a connection that takes none keeps no request from one that does, however many of those a request
+    /// was handed to.
+    @Test(arguments: ["one-then-none", "one-then-none-in-turn"])
+    func `are answered where other connections take none`(scenario: String) throws {
+        let server = try ScriptedServer(scenario)
         for tag in 0..<12 {
             server.submit("/echo/\(tag)", body: [UInt8(tag)], tag: tag)
         }

@@ -469,6 +469,22 @@ class Unequal(One):
     settings = {MAX_CONCURRENT_STREAMS: 0}
 
 
+class UnequalInTurn(Unequal):
+    """The same, each when the client has taken the SETTINGS of the one before."""
+
+    heard = [threading.Event() for _ in range(32)]
+
+    def begin(self):
+        if self.number > 2:
+            self.heard[self.number - 1].wait(10)
+        super().begin()
+
+    def take(self, kind, flags, id, payload):
+        super().take(kind, flags, id, payload)
+        if self.is_acknowledged:
+            self.heard[self.number].set()
+
+
 class NoneAtFirst(Connection):
     """The first COUNT allow no stream, and the next one breaks in its handshake."""
 
@@ -592,6 +608,7 @@ SCENARIOS = {
     "small-table": (SmallTable, SmallTable, ["h2"]),
     "one-each": (OneEach, OneEach, ["h2"]),
     "one-then-none": (One, Unequal, ["h2"]),
+    "one-then-none-in-turn": (One, UnequalInTurn, ["h2"]),
     "none-at-first": (NoneAtFirst, NoneAtFirst, ["h2"]),
     "gather": (Gathering, Connection, ["h2"]),
     "one": (One, One, ["h2"]),

@@ -211,7 +211,7 @@ final class SimulatedApple {
             lane.environment == .sandbox ? .sandbox : .production
         let bundleID = bundleIDs[lane.appAppleID] ?? ""
         let answer: AppleAnswer
-        var sent: ReportRequestBody?
+        var asked: (identifier: String, sent: ReportRequestBody)?
         switch message.request.action {
         case .sendReport(let body):
             let content = Self.content(of: body)
@@ -228,7 +228,7 @@ final class SimulatedApple {
                 return TokenDomain.AppleReply(transport: .doubtful)
             }
         case .retrieveReport(let identifier, let body):
-            sent = body
+            asked = (identifier, body)
             answer = world.get(identifier, environment: environment, bundleID: bundleID)
         case .setAccountToken:
             preconditionFailure("the simulation asks for no account tokens")
@@ -237,13 +237,13 @@ final class SimulatedApple {
             return TokenDomain.AppleReply(transport: .doubtful)
         }
         let body = AppleBody(answer.body)
-        let held = body.report.flatMap { sent?.hasIdentifier(of: $0) == true ? $0 : nil }
+        let held = asked.flatMap { body.report(under: $0.identifier) }
         return TokenDomain.AppleReply(
             transport: .answered(status: answer.status),
             errors: body.errors,
             acknowledged: body.requestIdentifier,
-            isOurs: sent.flatMap { sent in held.map { sent.isHeld(as: $0) } },
-            lineItemsHeld: sent.flatMap { sent in held.map { sent.lineItemsHeld(in: $0) } }
+            isOurs: asked.flatMap { asked in held.map { asked.sent.isHeld(as: $0) } },
+            lineItemsHeld: asked.flatMap { asked in held.map { asked.sent.lineItemsHeld(in: $0) } }
         )
     }
 }
