@@ -97,14 +97,17 @@ static int may_start_again(struct transfer *transfer)
     return transfer->attempt_count < ATTEMPT_COUNT_MAX;
 }
 
-static int has_other(const struct session *session)
+/* Whether there is another connection to the host, or one whose peer is known to take requests. */
+static int has_other(const struct session *session, int takes_requests)
 {
     const struct sessions *sessions = &session->client->sessions;
     size_t index;
-    for (index = 0; index < sessions->count; index++)
-        if (sessions->list[index]->origin == session->origin && sessions->list[index]->http2 &&
-            !sessions->list[index]->is_draining)
+    for (index = 0; index < sessions->count; index++) {
+        const struct session *other = sessions->list[index];
+        if (other->origin == session->origin && other->http2 && !other->is_draining &&
+            (!takes_requests || (other->is_settled && session_limit(other) > 0)))
             return 1;
+    }
     return 0;
 }
 
@@ -130,7 +133,7 @@ void session_end(struct session *session, CURLcode error, const char *message)
         previous = transfer->previous;
         if (transfer->session != session)
             continue;
-        if ((session->http2 || has_other(session)) && !transfer->is_on_wire &&
+        if ((session->http2 || has_other(session, 0)) && !transfer->is_on_wire &&
             may_start_again(transfer)) {
             session_start_again(transfer);
             continue;
@@ -283,20 +286,6 @@ int sessions_start(struct chttp_client *client, struct transfer *transfer, int64
     return 1;
 }
 
-/* Whether another connection to the host takes requests. */
-static int has_taking(const struct session *session)
-{
-    const struct sessions *sessions = &session->client->sessions;
-    size_t index;
-    for (index = 0; index < sessions->count; index++) {
-        const struct session *other = sessions->list[index];
-        if (other->origin == session->origin && other->is_settled && !other->is_draining &&
-            session_limit(other) > 0)
-            return 1;
-    }
-    return 0;
-}
-
 /*
  * Hands nghttp2 as many as the peer takes.  The others stay, but where the connection takes none of
  * them, or others can be opened: then they start again.
@@ -325,7 +314,7 @@ void session_submit_held(struct session *session)
         if (transfer->session != session || transfer->stream > 0 ||
             !(session->is_draining || is_spread))
             continue;
-        if (may_start_again(transfer) || (max == 0 && !session->is_draining && has_taking(session))) {
+        if (may_start_again(transfer) || (max == 0 && !session->is_draining && has_other(session, 1))) {
             session_start_again(transfer);
         } else if (session->is_draining) {
             transfer->error = CURLE_GOT_NOTHING;

@@ -300,8 +300,10 @@ final class IngestLoop {
         case nothingStored(topics: [String])
     }
 
+    private var isBrokerAway: Bool { sink.isBrokerAway || !isOpen() }
+
     private func currentObstacle(now: Int64) -> Obstacle? {
-        if sink.isBrokerAway || !isOpen() {
+        if isBrokerAway {
             return .brokerAway
         }
         let stalled = topics.stalledNames(now: now)
@@ -316,7 +318,7 @@ final class IngestLoop {
     /// One partition that stores nothing looks like a topic that does: a request now and then is let in
     /// to each, and the first record that is stored opens that route to all.
     private func busyProblem(_ request: HTTPRequest, now: Int64) -> Problem? {
-        if sink.isBrokerAway || !isOpen() {
+        if isBrokerAway {
             return .brokerAway
         }
         let fillLevel = sink.fillLevel
