@@ -343,8 +343,8 @@ let package = Package(
         tests(
             "ReportTests",
             [
-                "report", "Simulation", "AppStoreAPI", "Crypto", "StageRuntime", "StateStore",
-                "Kafka", "TokenDomain", "TokenWire", "Telemetry", "MessageExamples",
+                "report", "Simulation", "AppStoreAPI", "Crypto", "HTTPClient", "StageRuntime",
+                "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry", "MessageExamples",
             ]
         ),
         tests(

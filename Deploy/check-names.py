@@ -15,9 +15,9 @@ import yaml
 deploy = pathlib.Path(__file__).resolve().parent
 sources = deploy.parent / "Sources"
 
-# From Prometheus itself, and what it puts on every series.
+# From Prometheus itself, and what it puts on every series and on ALERTS.
 OTHERS = {"up"}
-OTHER_LABELS = {"job", "instance", "le"}
+OTHER_LABELS = {"job", "instance", "le", "alertname", "alertstate"}
 
 # A registration of a family: its kind, its name, and what follows up to the labels.
 REGISTRATION = re.compile(

@@ -243,18 +243,13 @@ extension ReportRequestBody {
     /// Whether a report that Apple holds says what this one says: identifier, token, status and line
     /// items by meaning.
     package func isHeld(as report: JSONValue) -> Bool {
-        guard let sent = JSONValue(bytes) else {
-            preconditionFailure("a body of our own making is JSON")
-        }
-        return ReportComparison.isSame(sent: sent, held: report)
+        ReportComparison.isSame(sent: json, held: report)
     }
 
-    /// Which of the line items a report that Apple holds has, by id, and whether as they stand here.
-    package func lineItemsHeld(in report: JSONValue) -> [String: Bool] {
-        guard let sent = JSONValue(bytes) else {
-            preconditionFailure("a body of our own making is JSON")
-        }
-        return ReportComparison.itemsHeld(sent: sent, held: report)
+    /// Which of the line items a report that Apple holds has, by the bytes of their ids, and
+    /// whether as they stand here.
+    package func lineItemsHeld(in report: JSONValue) -> [[UInt8]: Bool] {
+        ReportComparison.itemsHeld(sent: json, held: report)
     }
 }
 

@@ -37,13 +37,13 @@ enum ReportComparison {
         return rest.isEmpty
     }
 
-    /// Which of the line items that were sent are held, by id, and whether as they were sent.
-    static func itemsHeld(sent: JSONValue, held: JSONValue) -> [String: Bool] {
+    /// Which of the line items that were sent are held, by the bytes of their ids, and whether as
+    /// they were sent.
+    static func itemsHeld(sent: JSONValue, held: JSONValue) -> [[UInt8]: Bool] {
         let items = held["lineItems"]?.elements ?? []
-        var found: [String: Bool] = [:]
+        var found: [[UInt8]: Bool] = [:]
         for item in sent["lineItems"]?.elements ?? [] {
-            guard let id = item["lineItemId"]?.text,
-                let other = items.first(where: { $0["lineItemId"]?.text == id })
+            guard let id = idBytes(item), let other = items.first(where: { idBytes($0) == id })
             else {
                 continue
             }
@@ -52,15 +52,17 @@ enum ReportComparison {
         return found
     }
 
+    /// Line items are paired by these: two texts of Swift are equal where Unicode says that they
+    /// look alike.
+    private static func idBytes(_ item: JSONValue) -> [UInt8]? {
+        guard let id = item["lineItemId"]?.text else {
+            return nil
+        }
+        return Array(id.utf8)
+    }
+
     private static func isSameItem(sent: JSONValue, held: JSONValue) -> Bool {
-        guard let sentMembers = sent.members, let heldMembers = held.members else {
-            return false
-        }
-        let names = Set(sentMembers.keys).union(lineItemFields.intersection(heldMembers.keys))
-        return names.allSatisfy { name in
-            let (left, right) = (meaning(sent[name]), meaning(held[name]))
-            return left == right || name == "exchangeRate" && isSameDouble(left, right)
-        }
+        fields(sent, held).isEmpty
     }
 
     /// Where the two differ, in the order of our line items.
@@ -83,12 +85,13 @@ enum ReportComparison {
         var rest = held["lineItems"]?.elements ?? []
         for item in sent["lineItems"]?.elements ?? [] {
             let id = item["lineItemId"]?.text
-            guard let index = rest.firstIndex(where: { $0["lineItemId"]?.text == id }) else {
+            let bytes = idBytes(item)
+            guard let index = rest.firstIndex(where: { idBytes($0) == bytes }) else {
                 found.append(ReportDifference(id, "lineItemId", item["lineItemId"], nil))
                 continue
             }
             let theirs = rest.remove(at: index)
-            found += fields(item, theirs).map { name in
+            found += fields(item, theirs).sorted().map { name in
                 ReportDifference(id, name, item[name], theirs[name])
             }
         }
@@ -99,12 +102,12 @@ enum ReportComparison {
     }
 
     /// The fields of two line items that differ.
-    private static func fields(_ sent: JSONValue, _ held: JSONValue) -> [String] {
+    private static func fields(_ sent: JSONValue, _ held: JSONValue) -> Set<String> {
         guard let sentMembers = sent.members, let heldMembers = held.members else {
             return ["lineItems"]
         }
         let names = Set(sentMembers.keys).union(lineItemFields.intersection(heldMembers.keys))
-        return names.sorted().filter { name in
+        return names.filter { name in
             let (left, right) = (meaning(sent[name]), meaning(held[name]))
             return left != right && !(name == "exchangeRate" && isSameDouble(left, right))
         }

@@ -19,10 +19,7 @@ package struct ReportDifference: Equatable, Sendable {
 extension ReportRequestBody {
     /// Where a report that Apple holds says something else than this one.
     package func differences(from report: JSONValue) -> [ReportDifference] {
-        guard let sent = JSONValue(bytes) else {
-            preconditionFailure("a body of our own making is JSON")
-        }
-        return ReportComparison.differences(sent: sent, held: report)
+        ReportComparison.differences(sent: json, held: report)
     }
 }
 

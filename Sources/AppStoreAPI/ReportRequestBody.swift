@@ -77,6 +77,14 @@ package struct ReportRequestBody: Equatable, Sendable {
             .map { Timestamp(milliseconds: $0) }
     }
 
+    /// What it says, to be compared with what Apple holds.
+    var json: JSONValue {
+        guard let json = JSONValue(bytes) else {
+            preconditionFailure("a body of our own making is JSON")
+        }
+        return json
+    }
+
     private static func written(
         _ requestIdentifier: String,
         _ externalPurchaseID: TokenID,

@@ -100,7 +100,7 @@ refuse_passphrase(char *buffer, int size, int is_writing, void *was_asked)
 }
 
 int
-ccrypto_key_read_private_pem(const uint8_t *pem, size_t count, ccrypto_key **key)
+ccrypto_key_read_pem(const uint8_t *pem, size_t count, int is_private, ccrypto_key **key)
 {
 	BIO *bio;
 	EVP_PKEY *pkey;
@@ -109,50 +109,13 @@ ccrypto_key_read_private_pem(const uint8_t *pem, size_t count, ccrypto_key **key
 	ERR_clear_error();
 	if (count > INT_MAX || (bio = BIO_new_mem_buf(pem, (int)count)) == NULL)
 		return (CCRYPTO_ERROR_LIBRARY);
-	pkey = PEM_read_bio_PrivateKey(bio, NULL, refuse_passphrase, &was_asked);
+	pkey = is_private ? PEM_read_bio_PrivateKey(bio, NULL, refuse_passphrase, &was_asked)
+	    : PEM_read_bio_PUBKEY(bio, NULL, refuse_passphrase, &was_asked);
 	BIO_free(bio);
 	ERR_clear_error();
 	if (pkey == NULL)
 		return (was_asked ? CCRYPTO_ERROR_ENCRYPTED : CCRYPTO_ERROR_FORM);
-	return (wrap_p256(pkey, 1, key));
-}
-
-int
-ccrypto_key_read_public_pem(const uint8_t *pem, size_t count, ccrypto_key **key)
-{
-	BIO *bio;
-	EVP_PKEY *pkey;
-	int was_asked = 0;
-
-	ERR_clear_error();
-	if (count > INT_MAX || (bio = BIO_new_mem_buf(pem, (int)count)) == NULL)
-		return (CCRYPTO_ERROR_LIBRARY);
-	pkey = PEM_read_bio_PUBKEY(bio, NULL, refuse_passphrase, &was_asked);
-	BIO_free(bio);
-	ERR_clear_error();
-	if (pkey == NULL)
-		return (CCRYPTO_ERROR_FORM);
-	return (wrap_p256(pkey, 0, key));
-}
-
-int
-ccrypto_key_read_public_der(const uint8_t *der, size_t count, ccrypto_key **key)
-{
-	const unsigned char *position = der;
-	EVP_PKEY *pkey;
-
-	ERR_clear_error();
-	if (count > INT_MAX)
-		return (CCRYPTO_ERROR_FORM);
-	pkey = d2i_PUBKEY(NULL, &position, (long)count);
-	ERR_clear_error();
-	if (pkey == NULL)
-		return (CCRYPTO_ERROR_FORM);
-	if (position != der + count) {
-		EVP_PKEY_free(pkey);
-		return (CCRYPTO_ERROR_FORM);
-	}
-	return (wrap_p256(pkey, 0, key));
+	return (wrap_p256(pkey, is_private, key));
 }
 
 void
@@ -196,9 +159,6 @@ ccrypto_key_write(const ccrypto_key *key, int form, uint8_t *bytes, size_t capac
 		break;
 	case CCRYPTO_PUBLIC_PEM:
 		ok = PEM_write_bio_PUBKEY(bio, key->pkey);
-		break;
-	case CCRYPTO_PUBLIC_DER:
-		ok = i2d_PUBKEY_bio(bio, key->pkey);
 		break;
 	}
 	if (ok == 1)

@@ -70,7 +70,6 @@ static int act_on_time(struct chttp_client *client)
     if (client->due_us == 0 || client->due_us > now_us())
         return 0;
     client->due_us = 0;
-    connections_hold(client);
     curl_multi_socket_action(client->multi, CURL_SOCKET_TIMEOUT, 0, &running);
     return 1;
 }
@@ -250,7 +249,7 @@ static void collect_ended(struct chttp_client *client)
         struct transfer *transfer = NULL;
         int dead_fd;
         if (message->msg != CURLMSG_DONE ||
-            session_opened(client, message->easy_handle, message->data.result))
+            session_opened(client, message->easy_handle, message->data.result, now_us()))
             continue;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&transfer);
         transfer_conclude(transfer, message->data.result);
@@ -318,10 +317,8 @@ void chttp_client_run(struct chttp_client *client)
                 what |= CURL_CSELECT_OUT;
             if (events[index].events & (EPOLLERR | EPOLLHUP))
                 what |= CURL_CSELECT_ERR;
-            connections_hold(client);
             curl_multi_socket_action(client->multi, events[index].data.fd, what, &running);
         }
-        connections_release(client);
         collect_ended(client);
         sessions_end_late(client, now_us());
         start_waiting(client);

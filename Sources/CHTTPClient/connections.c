@@ -1,36 +1,9 @@
-/* The connections of a client: when their packets go out, and which of them are dead. */
+/* The connections that libcurl has requests on, and which of them are dead. */
 #include "internal.h"
 
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-static void set_corks(const struct chttp_client *client, int is_set)
-{
-    size_t index;
-    for (index = 0; index < client->connection_count; index++)
-        setsockopt(client->connections[index].fd, IPPROTO_TCP, TCP_CORK, &is_set, sizeof(is_set));
-}
-
-/*
- * libcurl writes each frame of HTTP/2 by itself, two a request.  Held back, the kernel gathers them
- * until they are released: the peer wakes up for many requests, and answers them together.  A socket
- * that does not take the option sends as ever.
- */
-void connections_hold(struct chttp_client *client)
-{
-    if (!client->is_held)
-        set_corks(client, 1);
-    client->is_held = 1;
-}
-
-void connections_release(struct chttp_client *client)
-{
-    if (client->is_held)
-        set_corks(client, 0);
-    client->is_held = 0;
-}
 
 static int local_port_of(int fd)
 {

@@ -11,10 +11,10 @@ enum { READ_BYTE_COUNT = 4 << 10, WRITE_BYTE_COUNT = 16 << 10 };
 enum { HEADER_BYTE_COUNT_MAX = 64 << 10 };
 /* An idle transfer keeps no block of memory that is larger. */
 enum { IDLE_BYTE_COUNT_MAX = 8 << 10 };
-/* Connections that are known: HTTP/2 needs few, HTTP/1.1 has one request on each. */
+/* Those of libcurl's that are known: HTTP/2 needs few, HTTP/1.1 has one request on each. */
 enum { CONNECTION_COUNT_MAX = 16 };
 
-/* An open connection, watched or not; libcurl keeps it, and says little about it. */
+/* An open connection that is no session's; libcurl keeps it, and says little about it. */
 struct connection {
     int fd;
     int local_port; /* 0: not asked for yet */
@@ -83,7 +83,6 @@ struct chttp_client {
     struct sessions sessions;
     struct connection connections[CONNECTION_COUNT_MAX];
     size_t connection_count;
-    int is_held; /* the packets of all of them */
     struct chttp_client_options options;
     char *user_agent;
     char *authority_file;
@@ -106,8 +105,6 @@ void put_first(struct transfer_list *list, struct transfer *transfer);
 void put_last(struct transfer_list *list, struct transfer *transfer);
 void take_out(struct transfer_list *list, struct transfer *transfer);
 
-void connections_hold(struct chttp_client *client);
-void connections_release(struct chttp_client *client);
 void connection_sends(struct chttp_client *client, struct transfer *transfer, int local_port);
 int connection_hears(struct chttp_client *client, const struct transfer *transfer);
 int connection_opened(void *closure, curl_socket_t fd, curlsocktype purpose);

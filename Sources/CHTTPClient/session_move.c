@@ -83,7 +83,7 @@ static void move(struct session *session, int reads, int64_t now_us)
     if (reads)
         error = read_all(session);
     if (error == CURLE_OK) {
-        session_submit_held(session);
+        session_submit_held(session, now_us);
         error = write_all(session);
         /* What the peer said before it closed counts. */
         if (error != CURLE_OK)

@@ -85,7 +85,7 @@ struct session *session_open(struct chttp_client *client, struct origin *origin)
 }
 
 /* Where ${easy} opened a session, it is open now, or failed. Returns 0 where it did not. */
-int session_opened(struct chttp_client *client, CURL *easy, CURLcode error)
+int session_opened(struct chttp_client *client, CURL *easy, CURLcode error, int64_t now_us)
 {
     struct session *session = NULL;
     struct epoll_event event = {.events = EPOLLIN};
@@ -97,8 +97,12 @@ int session_opened(struct chttp_client *client, CURL *easy, CURLcode error)
             session = client->sessions.list[index];
     if (!session)
         return 0;
-    session->origin->is_narrow = error != CURLE_OK;
+    /* As long as the next one may take to fail, for which requests would wait in vain. */
+    session->origin->narrow_until_us =
+        error == CURLE_OK ? 0 : now_us + (int64_t)client->options.connect_timeout_ms * 1000;
     if (error != CURLE_OK) {
+        /* Requests that wait on another connection until then are not told of it otherwise. */
+        sessions_look_at(client, session->origin->narrow_until_us);
         session_end(session, error, session->message);
         return 1;
     }

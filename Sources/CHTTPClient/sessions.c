@@ -235,11 +235,11 @@ static int is_stale(const struct session *session, int64_t now_us)
              now_us - session->idle_since_us > (int64_t)IDLE_SECONDS_MAX * 1000000));
 }
 
-/* 2: has room now; 1: will have; 0: takes none. */
+/* 3: has room now; 2: will, once it is open; 1: will have; 0: takes none. */
 static int rank(const struct session *session)
 {
     size_t max = session_limit(session);
-    return session->transfer_count < max ? 2 : max > 0;
+    return session->transfer_count < max ? 2 + session->is_settled : max > 0;
 }
 
 /* That with the fewest requests; another one where that has as many as the peer takes, or takes none. */
@@ -260,10 +260,17 @@ static struct session *session_for(struct chttp_client *client, struct origin *o
             best = session;
     }
     if (!best ||
-        (rank(best) < 2 && (rank(best) == 0 || !origin->is_narrow) &&
+        (rank(best) < 2 && (rank(best) == 0 || now_us >= origin->narrow_until_us) &&
          sessions->count < SESSION_COUNT_SPREAD))
         opened = session_open(client, origin);
     return opened ? opened : best;
+}
+
+/* Has the client woken then at the latest. */
+void sessions_look_at(struct chttp_client *client, int64_t due_us)
+{
+    if (client->sessions.due_us == 0 || due_us < client->sessions.due_us)
+        client->sessions.due_us = due_us;
 }
 
 /* Takes a transfer that is among the active. Returns 0 where libcurl is to have it. */
@@ -281,8 +288,7 @@ int sessions_start(struct chttp_client *client, struct transfer *transfer, int64
     session->transfer_count++;
     if (transfer->due_us == 0)
         transfer->due_us = now_us + (int64_t)client->options.total_timeout_ms * 1000;
-    if (client->sessions.due_us == 0 || transfer->due_us < client->sessions.due_us)
-        client->sessions.due_us = transfer->due_us;
+    sessions_look_at(client, transfer->due_us);
     return 1;
 }
 
@@ -290,13 +296,13 @@ int sessions_start(struct chttp_client *client, struct transfer *transfer, int64
  * Hands nghttp2 as many as the peer takes.  The others stay, but where the connection takes none of
  * them, or others can be opened: then they start again.
  */
-void session_submit_held(struct session *session)
+void session_submit_held(struct session *session, int64_t now_us)
 {
     struct chttp_client *client = session->client;
     struct transfer *transfer, *next;
     size_t max = session_limit(session);
     int is_spread = session->transfer_count > max &&
-                    (max == 0 || (!session->origin->is_narrow &&
+                    (max == 0 || (now_us >= session->origin->narrow_until_us &&
                                   client->sessions.count < SESSION_COUNT_SPREAD));
     if (session->transfer_count == session->stream_count ||
         (!session->is_settled && !session->is_draining))
@@ -332,17 +338,19 @@ void sessions_end_late(struct chttp_client *client, int64_t now_us)
     struct transfer *transfer, *next;
     struct session *dead[SESSION_COUNT_MAX];
     size_t dead_count = 0, index;
-    int64_t due_us = 0;
     if (client->sessions.due_us == 0 || now_us < client->sessions.due_us)
         return;
+    client->sessions.due_us = 0;
+    for (index = 0; index < client->sessions.origin_count; index++)
+        if (client->sessions.origins[index].narrow_until_us > now_us)
+            sessions_look_at(client, client->sessions.origins[index].narrow_until_us);
     for (transfer = client->active.first; transfer; transfer = next) {
         struct session *session = transfer->session;
         next = transfer->next;
         if (!session)
             continue;
         if (transfer->due_us > now_us) {
-            if (due_us == 0 || transfer->due_us < due_us)
-                due_us = transfer->due_us;
+            sessions_look_at(client, transfer->due_us);
             continue;
         }
         if (session->http2 && (transfer->is_on_wire
@@ -357,7 +365,6 @@ void sessions_end_late(struct chttp_client *client, int64_t now_us)
         transfer->error = CURLE_OPERATION_TIMEDOUT;
         session_conclude(transfer);
     }
-    client->sessions.due_us = due_us;
     for (index = 0; index < dead_count; index++)
         session_end(dead[index], CURLE_GOT_NOTHING, NULL);
 }

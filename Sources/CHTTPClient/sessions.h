@@ -56,7 +56,8 @@ struct origin {
     size_t named_byte_count;   /* of it, without the port of https */
     size_t stream_count_max;   /* on a connection, as the peer has said last */
     int is_left_to_libcurl;
-    int is_narrow;             /* the last connection could not be opened: one will do */
+    /* The last connection could not be opened: until then one will do.  0: it could. */
+    int64_t narrow_until_us;
 };
 
 struct sessions {
@@ -64,14 +65,14 @@ struct sessions {
     size_t origin_count;
     struct session *list[SESSION_COUNT_MAX];
     size_t count;
-    int64_t due_us;            /* no request of theirs is late before; 0: none is under way */
+    int64_t due_us;            /* until then none is to be looked at for the time; 0: for ever */
 };
 
 /* sessions.c */
 void session_free(struct session *session);
 size_t session_limit(const struct session *session);
 void session_forget(struct session *session);
-void session_submit_held(struct session *session);
+void session_submit_held(struct session *session, int64_t now_us);
 void session_end(struct session *session, CURLcode error, const char *message);
 void session_conclude(struct transfer *transfer);
 void session_start_again(struct transfer *transfer);
@@ -80,11 +81,12 @@ int sessions_start(struct chttp_client *client, struct transfer *transfer, int64
 void sessions_end_late(struct chttp_client *client, int64_t now_us);
 void session_hears(struct transfer *transfer);
 void session_give_up(struct transfer *transfer);
+void sessions_look_at(struct chttp_client *client, int64_t due_us);
 void sessions_close(struct chttp_client *client);
 
 /* session_open.c */
 struct session *session_open(struct chttp_client *client, struct origin *origin);
-int session_opened(struct chttp_client *client, CURL *easy, CURLcode error);
+int session_opened(struct chttp_client *client, CURL *easy, CURLcode error, int64_t now_us);
 
 /* session_move.c */
 int session_ready(struct chttp_client *client, int fd);

@@ -160,8 +160,8 @@ static unsigned int read_length(struct span value, struct head *head)
             return 400;
     if (value.count == 0)
         return 400;
-    /* Longer than any number of 64 bits: larger than any body. */
-    if (value.count > 19)
+    /* Beyond what a signed number of 64 bits surely holds: larger than any body. */
+    if (value.count > 18)
         return 413;
     head->has_body_byte_count = 1;
     for (index = 0; index < value.count; index++)

@@ -58,6 +58,7 @@ static void free_worker(ckafka_worker *w)
     ck_free_kept_headers(&w->kept);
     free(w->event_partitions);
     free(w->early);
+    free(w->refusals);
     rd_kafka_mem_free(NULL, w->statistics);
     rd_kafka_mem_free(NULL, w->shown_statistics);
     free(w->user);
@@ -73,6 +74,7 @@ ckafka_worker *ckafka_worker_new(const char *settings, struct rd_kafka_s *inquir
 {
     ckafka_worker *w = ck_take_memory(sizeof *w);
     ck_names_read(&w->sources, sources);
+    w->refusals = ck_take_memory(sizeof *w->refusals * (w->sources.count + 1));
     w->watchdog_ms = watchdog_ms;
     w->inquirer = inquirer;
     (void)ck_is_set_back(&w->clock_lead_ms);
@@ -142,7 +144,11 @@ int ckafka_worker_is_away(const ckafka_worker *w)
 
 const char *ckafka_worker_refusal(const ckafka_worker *w)
 {
-    return w->refusal.since ? w->refusal.text : NULL;
+    const refusal *oldest = NULL;
+    for (size_t i = 0; i <= w->sources.count; i++)
+        if (w->refusals[i].since && (!oldest || w->refusals[i].since < oldest->since))
+            oldest = &w->refusals[i];
+    return oldest ? oldest->text : NULL;
 }
 
 int ckafka_worker_login_refusal(ckafka_worker *w, char *text, size_t size)

@@ -7,16 +7,17 @@
 typedef struct holding {
     int topic;
     int32_t partition;
-    int64_t next;            /* the next offset to be delivered; what is below was delivered */
+    int64_t next;            /* no record below is to be delivered: markers at the end count, too */
     bool is_held;            /* what is fetched stays in its own queue: 2 MB at most */
     rd_kafka_queue_t *queue; /* must be destroyed on revocation, or destroying the handle hangs */
 } holding;
 
 /* What Kafka refuses the consumer, though it is there: a right or a topic is missing. */
 typedef struct refusal {
-    int64_t since; /* 0: nothing */
+    int64_t since;  /* it was told of, or asked for again; 0: nothing */
+    bool is_asked;  /* once more, at the watchdog's end: the next answer decides */
+    bool is_silent; /* asked for before, and nobody answered */
     rd_kafka_resp_err_t code;
-    char topic[260]; /* empty where it is the group; Kafka's names are shorter */
     char text[400];
 } refusal;
 
@@ -41,6 +42,7 @@ struct ckafka_worker {
 
     holding *holdings;
     size_t holding_count;
+    bool is_assigned; /* a member of the group, also without a partition */
 
     /* Records that came by the main queue, before their partition was led away from it. */
     rd_kafka_message_t **early;
@@ -51,7 +53,7 @@ struct ckafka_worker {
     rd_kafka_topic_t *last_topic; /* of the last message, and whose partition that was */
     holding *last_holding;
     ckafka_fault held_fault; /* found behind records that were delivered first */
-    refusal refusal;
+    refusal *refusals; /* one a source, and behind them that of the group */
     int watchdog_ms;
 
     /* The library's own, to be freed by it: the newest, and the one last handed out. */
@@ -70,3 +72,5 @@ void ck_worker_finish_event(ckafka_worker *w);
 void ck_worker_drop_early(ckafka_worker *w);
 void ck_worker_drop_holdings(ckafka_worker *w);
 holding *ck_worker_find_holding(ckafka_worker *w, int topic, int32_t partition);
+/* Has all partitions read on from their next offsets, as if nothing behind had been fetched. */
+int ck_worker_read_anew(ckafka_worker *w, ckafka_fault *fault);

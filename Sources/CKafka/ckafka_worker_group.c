@@ -1,4 +1,4 @@
-/* What a worker holds: rebalances, where reading goes on, and transactions that move it. */
+/* What a worker holds: rebalances, where reading goes on, and what it lends to a transaction. */
 #include "ckafka_transaction.h"
 #include "ckafka_worker.h"
 
@@ -24,10 +24,12 @@ void ck_worker_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
             .partition = partitions->elems[i].partition,
         };
     w->is_event_shown = w->is_new = w->may_be_shown = false;
+    /* Who was asked may not be ours any more. */
+    for (size_t i = 0; i < w->sources.count; i++)
+        w->refusals[i].is_asked = false;
     if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
         w->event = CKAFKA_EVENT_ASSIGN;
-        if (w->refusal.code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED)
-            w->refusal.since = 0;
+        w->refusals[w->sources.count].since = 0;
         w->is_new = true;
     } else if (code == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !rd_kafka_assignment_lost(rk)) {
         w->event = CKAFKA_EVENT_REVOKE;
@@ -129,6 +131,7 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position *starts, size_t
     rd_kafka_topic_partition_list_destroy(list);
     if (code)
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the assignment was not taken");
+    w->is_assigned = true;
     lead_away(w);
     /* The library's main thread lets the partitions be fetched a moment later, and a broker's thread that
      * looked before that would sleep a second. */
@@ -153,6 +156,7 @@ void ckafka_worker_release(ckafka_worker *w, int32_t partition)
 int ckafka_worker_unassign(ckafka_worker *w, ckafka_fault *fault)
 {
     rd_kafka_resp_err_t code = rd_kafka_assign(w->consumer, NULL);
+    w->is_assigned = false;
     ck_worker_drop_holdings(w);
     ck_worker_drop_early(w);
     ck_worker_finish_event(w);
@@ -178,18 +182,14 @@ void ckafka_transaction_lend(ckafka_transaction *t, ckafka_worker *w, uint32_t l
     atomic_fetch_or(&t->lent, lent_bit);
 }
 
-/* What the library fetched beyond these positions is outdated by the seek itself. */
-int ckafka_worker_rewind(ckafka_worker *w, const ckafka_position *positions, size_t count,
-                         ckafka_fault *fault)
+/* What the library fetched beyond these offsets is outdated by the seek itself. */
+int ck_worker_read_anew(ckafka_worker *w, ckafka_fault *fault)
 {
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)count + 1);
+    rd_kafka_topic_partition_list_t *list =
+        rd_kafka_topic_partition_list_new((int)w->holding_count + 1);
     ck_worker_drop_early(w);
-    ck_drop_kept_headers(&w->kept);
-    for (size_t i = 0; i < count; i++) {
-        holding *h = ck_worker_find_holding(w, positions[i].topic, positions[i].partition);
-        if (!h)
-            continue;
-        h->next = positions[i].offset;
+    for (size_t i = 0; i < w->holding_count; i++) {
+        const holding *h = &w->holdings[i];
         rd_kafka_topic_partition_list_add(list, w->sources.items[h->topic], h->partition)->offset =
             h->next;
     }
@@ -217,4 +217,16 @@ int ckafka_worker_rewind(ckafka_worker *w, const ckafka_position *positions, siz
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
                     "reading cannot be set back to the committed positions");
     return 0;
+}
+
+int ckafka_worker_rewind(ckafka_worker *w, const ckafka_position *positions, size_t count,
+                         ckafka_fault *fault)
+{
+    ck_drop_kept_headers(&w->kept);
+    for (size_t i = 0; i < count; i++) {
+        holding *h = ck_worker_find_holding(w, positions[i].topic, positions[i].partition);
+        if (h)
+            h->next = positions[i].offset;
+    }
+    return ck_worker_read_anew(w, fault);
 }

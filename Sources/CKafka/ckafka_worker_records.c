@@ -8,6 +8,9 @@ enum {
     LOOK_EVERY_MS = 100,      /* a lost wake costs no more than this */
     MAIN_QUEUE_TURN_MAX = 10000,
     REFUSAL_QUESTION_MS = 2000,
+    /* What is refused later than that after a question may be the word of a broker that has just
+     * started. */
+    REFUSAL_ANSWER_MS = 10000,
 };
 
 /* Null where it is not ours any more.  Messages of one partition mostly come one after the other. */
@@ -23,26 +26,36 @@ static holding *holding_of(ckafka_worker *w, const rd_kafka_message_t *message)
     return h;
 }
 
-/* The library reports it once, and goes on asking. */
-static void remember_refusal(ckafka_worker *w, const rd_kafka_message_t *message)
+/* Where what is refused with a message is remembered: with its source, or with the group. */
+static size_t refusal_index(const ckafka_worker *w, const rd_kafka_message_t *message)
 {
-    refusal *r = &w->refusal;
-    if (r->since)
-        return;
-    r->since = ck_now_ms();
-    r->code = message->err;
+    bool is_group = !message->rkt || message->err == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+    int topic = is_group ? -1 : ck_names_index(&w->sources, rd_kafka_topic_name(message->rkt));
+    return topic < 0 ? w->sources.count : (size_t)topic;
+}
+
+/* The library reports it once for each partition, and goes on asking. */
+static int remember_refusal(ckafka_worker *w, const rd_kafka_message_t *message,
+                            ckafka_fault *fault)
+{
+    size_t index = refusal_index(w, message);
+    refusal *r = &w->refusals[index];
+    int64_t time = ck_now_ms() - r->since;
+    if (r->since && !r->is_asked)
+        return 0;
+    if (r->is_asked && message->err == r->code && time < REFUSAL_ANSWER_MS && time < w->watchdog_ms)
+        return ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, r->code, r->text);
+    *r = (refusal){.since = ck_now_ms(), .code = message->err};
     char what[300];
-    const char *topic = message->rkt ? rd_kafka_topic_name(message->rkt) : "";
-    bool is_group = message->err == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
-    snprintf(r->topic, sizeof r->topic, "%s", is_group ? "" : topic);
-    if (is_group)
+    if (index < w->sources.count)
+        snprintf(what, sizeof what, "the topic %s", w->sources.items[index]);
+    else if (message->err == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED)
         snprintf(what, sizeof what, "the group %s", w->group);
-    else if (*topic)
-        snprintf(what, sizeof what, "the topic %s", topic);
     else
         snprintf(what, sizeof what, "%s", rd_kafka_message_errstr(message));
     ck_refusal_text(r->text, sizeof r->text, message->err, what);
     ck_watch_note(&w->watch, 3, "REFUSED", r->text);
+    return 0;
 }
 
 static rd_kafka_resp_err_t look_for_topic(rd_kafka_t *inquirer, const char *topic)
@@ -61,21 +74,73 @@ static rd_kafka_resp_err_t look_for_topic(rd_kafka_t *inquirer, const char *topi
     return code;
 }
 
-/* Whether it lasts: a broker that has just started knows rights and topics a few seconds later. */
-static int check_refusal(ckafka_worker *w, ckafka_fault *fault)
+/* Whether the group takes us now.  Its coordinator may be found again without any event; and whose
+ * heartbeats it refuses has no assignment any more after a session.  Where no coordinator is named
+ * there is no answer, as from a slow one: that counts as a refusal the second time. */
+static rd_kafka_resp_err_t look_for_group(ckafka_worker *w, refusal *r)
 {
-    refusal *r = &w->refusal;
-    if (!r->since || ck_now_ms() - r->since < w->watchdog_ms)
+    rd_kafka_resp_err_t code = r->code;
+    if (w->is_assigned) {
+        const holding *h = w->holding_count ? w->holdings : &(holding){0};
+        rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+        rd_kafka_topic_partition_list_add(list, w->sources.items[h->topic], h->partition);
+        code = rd_kafka_committed(w->consumer, list, REFUSAL_QUESTION_MS);
+        rd_kafka_topic_partition_list_destroy(list);
+    }
+    if (!code)
+        return code;
+    if (ckafka_worker_is_away(w))
+        return RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
+    bool is_first = code == RD_KAFKA_RESP_ERR__TIMED_OUT && !r->is_silent;
+    r->is_silent = true;
+    return is_first ? code : r->code;
+}
+
+/* Whether what a source is refused for can be asked for by fetching it. */
+static bool can_be_fetched(const ckafka_worker *w, size_t index)
+{
+    switch (w->refusals[index].code) {
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION: return false;
+    default: break;
+    }
+    if (w->event != CKAFKA_EVENT_NONE)
+        return false;
+    for (size_t i = 0; i < w->holding_count; i++)
+        if ((size_t)w->holdings[i].topic == index)
+            return true;
+    return false;
+}
+
+/* Whether it lasts: a broker that has just started knows rights and topics a few seconds later. */
+static int check_refusal(ckafka_worker *w, size_t index, ckafka_fault *fault)
+{
+    refusal *r = &w->refusals[index];
+    if (!r->since || r->is_asked || ck_now_ms() - r->since < w->watchdog_ms)
         return 0;
-    bool is_missing = r->code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
-                      r->code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
-                      r->code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
-    rd_kafka_resp_err_t code =
-        is_missing && r->topic[0] ? look_for_topic(w->inquirer, r->topic) : r->code;
+    rd_kafka_resp_err_t code = index < w->sources.count
+                                   ? look_for_topic(w->inquirer, w->sources.items[index])
+                                   : look_for_group(w, r);
     if (ck_is_refusal(code))
         return ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, r->code, r->text);
-    /* It exists again, or no broker answered. */
+    /* Fetches that are answered again and find nothing new are no event; of a first one the library
+     * reports the end, or the same error once more. */
+    r->is_asked = !code && can_be_fetched(w, index);
+    if (r->is_asked) {
+        r->since = ck_now_ms();
+        return ck_worker_read_anew(w, fault);
+    }
+    /* It is there again, or no broker answered. */
     r->since = code ? ck_now_ms() : 0;
+    return 0;
+}
+
+static int check_refusals(ckafka_worker *w, ckafka_fault *fault)
+{
+    for (size_t i = 0; i <= w->sources.count; i++)
+        if (check_refusal(w, i, fault))
+            return -1;
     return 0;
 }
 
@@ -101,10 +166,8 @@ static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, c
         ck_watch_note(&w->watch, 4, "MAXPOLL", rd_kafka_message_errstr(message));
         return 0;
     default:
-        if (ck_is_refusal(message->err)) {
-            remember_refusal(w, message);
-            return 0;
-        }
+        if (ck_is_refusal(message->err))
+            return remember_refusal(w, message, fault);
         return ck_fail(fault,
                     ck_is_damage(message->err) ? CKAFKA_FAULT_UNUSABLE : CKAFKA_FAULT_UNAVAILABLE,
                     message->err, rd_kafka_message_errstr(message));
@@ -119,16 +182,18 @@ static int take_message(ckafka_worker *w, rd_kafka_message_t *message, ckafka_fa
         result = consumer_error(w, message, fault);
     } else {
         holding *h = holding_of(w, message);
-        if (h && message->err)
+        if (h && message->err) {
             ck_intake_end(&w->in, h->topic, message->partition, message->offset);
-        else if (h && message->offset >= h->next) {
+            /* Behind markers: retention may take those too, and then there is nothing at `next`. */
+            if (message->offset > h->next)
+                h->next = message->offset;
+        } else if (h && message->offset >= h->next) {
             ck_intake_add(&w->in, message, h->topic, &w->kept);
             h->next = message->offset + 1;
         }
         /* Else not ours any more, or delivered before. */
-        if (w->refusal.since && message->rkt &&
-            strcmp(rd_kafka_topic_name(message->rkt), w->refusal.topic) == 0)
-            w->refusal.since = 0;
+        if (h && w->refusals[h->topic].since)
+            w->refusals[h->topic].since = 0;
     }
     return result;
 }
@@ -218,7 +283,7 @@ static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_bat
         w->held_fault.kind = CKAFKA_FAULT_NONE;
         return -1;
     }
-    if (serve_main_queue(w, fault) || check_refusal(w, fault))
+    if (serve_main_queue(w, fault) || check_refusals(w, fault))
         return -1;
     if (ck_worker_event_is_ready(w)) {
         ck_worker_show_event(w, batch);

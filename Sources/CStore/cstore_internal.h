@@ -201,7 +201,6 @@ struct cstore_shared {
     rocksdb_block_based_table_options_t *table_options;
     rocksdb_options_t *options;
     rocksdb_writeoptions_t *write_options;
-    /* Empty between writes: its memory is kept, for it grows by copies of what is in it. */
     rocksdb_readoptions_t *read_options;
     rocksdb_readoptions_t *scan_options;
     rocksdb_envoptions_t *env_options;

@@ -12,7 +12,7 @@ package struct P256PrivateKey: Sendable {
         guard !pem.isEmpty else {
             throw .malformed
         }
-        handle = try unsafe KeyHandle { unsafe ccrypto_key_read_private_pem(pem, pem.count, $0) }
+        handle = try unsafe KeyHandle { unsafe ccrypto_key_read_pem(pem, pem.count, 1, $0) }
     }
 
     init(handle: KeyHandle) {

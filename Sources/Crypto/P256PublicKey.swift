@@ -12,15 +12,7 @@ package struct P256PublicKey: Sendable {
         guard !pem.isEmpty else {
             throw .malformed
         }
-        handle = try unsafe KeyHandle { unsafe ccrypto_key_read_public_pem(pem, pem.count, $0) }
-    }
-
-    /// Reads SubjectPublicKeyInfo in DER, with nothing after its end.
-    package init(der: [UInt8]) throws(CryptoFault) {
-        guard !der.isEmpty else {
-            throw .malformed
-        }
-        handle = try unsafe KeyHandle { unsafe ccrypto_key_read_public_der(der, der.count, $0) }
+        handle = try unsafe KeyHandle { unsafe ccrypto_key_read_pem(pem, pem.count, 0, $0) }
     }
 
     init(handle: KeyHandle) {
@@ -29,9 +21,6 @@ package struct P256PublicKey: Sendable {
 
     /// SubjectPublicKeyInfo in PEM.
     package var pem: [UInt8] { handle.written(Int(CCRYPTO_PUBLIC_PEM)) }
-
-    /// SubjectPublicKeyInfo in DER.
-    package var der: [UInt8] { handle.written(Int(CCRYPTO_PUBLIC_DER)) }
 
     /// Whether `signature` is this key's over `message`, with ECDSA and SHA-256.
     ///

@@ -90,33 +90,4 @@ package struct HTTPRequest: Sendable {
             return unsafe position..<position + strlen(value)
         }
     }
-
-    /// Every header in the order in which they came, names in lower case.
-    package var headers: [(name: String, value: String)] {
-        var headers: [(name: String, value: String)] = []
-        var position = 0
-        while let (nameRange, valueRange) = nextHeader(from: position) {
-            position = valueRange.upperBound + 1
-            headers.append(
-                (
-                    name: String(decoding: headerBytes[nameRange].map(lowercased), as: UTF8.self),
-                    value: String(decoding: headerBytes[valueRange], as: UTF8.self)
-                )
-            )
-        }
-        return headers
-    }
-
-    private func nextHeader(from position: Int) -> (name: Range<Int>, value: Range<Int>)? {
-        guard let nameEnd = headerBytes[position...].firstIndex(of: 0),
-            let valueEnd = headerBytes[(nameEnd + 1)...].firstIndex(of: 0)
-        else {
-            return nil
-        }
-        return (position..<nameEnd, nameEnd + 1..<valueEnd)
-    }
-
-    private func lowercased(_ byte: UInt8) -> UInt8 {
-        (0x41...0x5a).contains(byte) ? byte | 0x20 : byte
-    }
 }

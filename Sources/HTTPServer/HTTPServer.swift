@@ -4,8 +4,9 @@ internal import CHTTPServer
 ///
 /// Wait until ``wakeDescriptor`` is readable or ``millisecondsUntilTimeout`` is over and call
 /// ``run(waitingAtMost:)``, or let that wait; take the requests, answer them now or later. Every request of a connection is checked as strictly
-/// as the first. It refuses by itself, with `application/problem+json`, what never becomes a request:
-/// malformed (400), too slow (408), too large (413, 431).
+/// as the first. It refuses by itself, with `application/problem+json`, what never becomes a
+/// request: malformed (400), too slow (408), too large (413, 431), in another transfer encoding
+/// than chunked (501), too many at one time (503), in another version (505).
 package final class HTTPServer {
     package struct Limits: Sendable {
         /// The largest body, in bytes; more is refused with 413 while it arrives.
@@ -27,10 +28,11 @@ package final class HTTPServer {
         package var headerByteCountMax: Int
         /// Connections open at one time.
         ///
-        /// Beyond it one is closed: first one that sent nothing, then one with a part of a head,
-        /// then one that was only ever refused, then one that does not read its answer. Then one with an
-        /// incomplete body in a lane that has more than half of the connections that it may have, and
-        /// fewer than there are. Then the one idle for longest, and then those passed over as newcomers.
+        /// Beyond it one is closed: first one whose last answer is out, then one that sent nothing,
+        /// then one with a part of a head, then one that was only ever refused, then one that does
+        /// not read its answer. Then one with an incomplete body in a lane that has more than half
+        /// of the connections that it may have, and fewer than there are. Then the one idle for
+        /// longest, and then those passed over as newcomers.
         package var connectionCountMax: Int
         /// From the first byte of a request to its last, and for taking the whole answer.
         ///

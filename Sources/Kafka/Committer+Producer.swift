@@ -64,8 +64,8 @@ extension Committer {
                 continue
             }
             switch step(unsafe ckafka_transaction_warm_up(core)) {
-            case .fine: refusedSince = isOnlyWarmUpRefused ? nil : refusedSince
-            case .abort: noteRefusal(isOfWarmUp: true)
+            case .fine: refusedSince = isOnlyStartRefused ? nil : refusedSince
+            case .abort: noteRefusal(isOfStart: true)
             case .rebuild: return false
             }
             state.withLock { $0.isReady = true }
@@ -103,6 +103,10 @@ extension Committer {
             return false
         }
         switch Int(failure.kind) {
+        // The right was there before: a coordinator that has just started may not know it yet.
+        case CKAFKA_FAULT_MISCONFIGURED where isRefusal && producerCount > 1:
+            noteRefusal(isOfStart: true)
+            _ = poll(nil, 0, Self.rebuildPauseMilliseconds)
         case CKAFKA_FAULT_MISCONFIGURED: giveUp(LogFault(failure))
         case CKAFKA_FAULT_FENCED where isFencedForGood(): break
         default:

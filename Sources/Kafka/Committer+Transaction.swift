@@ -17,6 +17,8 @@ extension Committer {
     private static let abortMilliseconds: Int32 = 10_000
     private static let committedMilliseconds: Int32 = 5_000
     static let retryMilliseconds: Int32 = 50
+    /// Beside the watchdog: what lasts is refused again until then, also by a new producer.
+    private static let refusalPause = Duration.seconds(10)
 
     func transact() -> CommitOutcome? {
         number += 1
@@ -281,28 +283,39 @@ extension Committer {
     }
 
     /// Whether what failed is bounded by ``noteRefusal()``, and by no number of producers.
-    private var isRefusal: Bool {
+    var isRefusal: Bool {
         var fault = ckafka_fault()
         return unsafe ckafka_fail_refused(&fault, failure.code, "") != 0
     }
 
     /// A right or a target is missing: gives up when that lasts.
-    func noteRefusal(isOfWarmUp: Bool = false) {
+    func noteRefusal(isOfStart: Bool = false) {
         var fault = ckafka_fault()
-        let what = CText.text(of: failure.message)
+        let isOfName =
+            failure.code == RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED.rawValue
+        let what =
+            isOfName
+            ? "the transactional id \(setup.transactionalID ?? "")"
+            : CText.text(of: failure.message)
         guard unsafe ckafka_fail_refused(&fault, failure.code, what) != 0 else {
             return
         }
-        isOnlyWarmUpRefused = isOfWarmUp && (isOnlyWarmUpRefused || refusedSince == nil)
+        let now = ContinuousClock.now
+        let watchdog = Duration.milliseconds(setup.watchdogMilliseconds)
+        if let refusedAt, now - refusedAt > watchdog + Self.refusalPause {
+            refusedSince = nil
+        }
+        refusedAt = now
+        isOnlyStartRefused = isOfStart && (isOnlyStartRefused || refusedSince == nil)
         guard let since = refusedSince else {
-            refusedSince = .now
+            refusedSince = now
             let text = CText.text(of: fault.message)
             state.withLock {
                 $0.notes.append(KafkaNote(level: 3, facility: "REFUSED", text: text))
             }
             return
         }
-        if ContinuousClock.now - since > .milliseconds(setup.watchdogMilliseconds) {
+        if now - since > watchdog {
             giveUp(LogFault(fault))
         }
     }

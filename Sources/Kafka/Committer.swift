@@ -17,9 +17,12 @@ internal import Synchronization
         var limits: [Int64]
         /// Its index in the targets: written last where there is no transaction.
         var changelog: Int?
-        var isTransactional: Bool
+        /// Nil where there are no transactions.
+        var transactionalID: String?
         /// Above the transaction's 40 s.
         var watchdogMilliseconds: Int
+
+        var isTransactional: Bool { transactionalID != nil }
     }
 
     enum Stage {
@@ -92,8 +95,10 @@ internal import Synchronization
     var rebuilds: [ContinuousClock.Instant] = []
     /// Something, without a commit in between.
     var refusedSince: ContinuousClock.Instant?
-    /// Only warm-ups of producers were refused: one that is well ends it.
-    var isOnlyWarmUpRefused = false
+    /// The last time.
+    var refusedAt: ContinuousClock.Instant?
+    /// Only starts of producers were refused: one that is well ends it.
+    var isOnlyStartRefused = false
 
     init(of worker: OpaquePointer, _ setup: Setup, inquiries: Inquiries) throws(LogFault) {
         // Wrong settings are refused now, not by the thread.

@@ -26,22 +26,11 @@ package struct HeaderList {
         in range: ByteRange,
         of arena: [UInt8]
     ) -> [(name: String, value: ByteRange)] {
+        let bytes = arena.span
         var entries: [(name: String, value: ByteRange)] = []
-        var position = range.start
-        let end = range.indices.upperBound
-        while position < end {
-            let nameLength = Int(length(at: position, of: arena))
-            let nameStart = position + 4
-            let name = String(decoding: arena[nameStart..<nameStart + nameLength], as: UTF8.self)
-            let valueLength = length(at: nameStart + nameLength, of: arena)
-            let valueStart = nameStart + nameLength + 4
-            if valueLength == nullValue {
-                entries.append((name, .absent))
-                position = valueStart
-            } else {
-                entries.append((name, ByteRange(start: valueStart, count: Int(valueLength))))
-                position = valueStart + Int(valueLength)
-            }
+        var cursor = HeaderCursor(range)
+        while let (name, value) = cursor.next(in: bytes) {
+            entries.append((String(decoding: arena[name.indices], as: UTF8.self), value))
         }
         return entries
     }
@@ -78,13 +67,5 @@ package struct HeaderList {
         for shift in stride(from: 0, to: 32, by: 8) {
             arena.append(UInt8(truncatingIfNeeded: length >> shift))
         }
-    }
-
-    private static func length(at position: Int, of arena: [UInt8]) -> UInt32 {
-        var length: UInt32 = 0
-        for index in 0..<4 {
-            length |= UInt32(arena[position + index]) << (8 * index)
-        }
-        return length
     }
 }

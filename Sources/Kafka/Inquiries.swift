@@ -48,6 +48,8 @@ internal import Synchronization
         var starts: Result<[TopicPartition: Int64], LogFault>?
         /// By which the group knew us when we were assigned something last.
         var memberID = ""
+        /// A session ended, what was lost was given back, and nothing has been assigned since.
+        var isJoiningAnew = false
         var notes: [KafkaNote] = []
         var threadCount = 0
         var isClosing = false
@@ -145,6 +147,7 @@ internal import Synchronization
         let memberID = memberID()
         let assignment = state.withLock { state in
             state.memberID = memberID ?? state.memberID
+            state.isJoiningAnew = false
             state.assignment += 1
             state.starts = partitions.isEmpty ? .success([:]) : nil
             return state.assignment
@@ -164,10 +167,13 @@ internal import Synchronization
         return unsafe id.pointee == 0 ? nil : String(cString: id)
     }
 
+    /// What was assigned is about to be given back.
     func forgetStarts() {
+        let isSessionOver = memberID() == nil
         state.withLock { state in
             state.assignment += 1
             state.starts = nil
+            state.isJoiningAnew = isSessionOver
         }
     }
 
@@ -377,8 +383,8 @@ internal import Synchronization
             // Where no heartbeat was answered for a whole session, librdkafka ends the session by itself
             // and forgets its member id. Until the lost partitions are given back it goes on with
             // heartbeats, which name nobody then; a coordinator that is back from an outage, and still
-            // knows the member, calls that fenced, and for the library it is fatal (#3437). There is no
-            // other instance to wait for.
+            // knows the member, calls that fenced, and for the library it is fatal (#3437). So are two
+            // joins of ours that cross. There is no other instance to wait for.
             return .unusable(
                 message:
                     "the session ended while Kafka was away, and the client library cannot begin"
@@ -408,8 +414,16 @@ internal import Synchronization
 
     /// Whether somebody else has our name; so it is taken, too, where the group does not answer.
     private func isNameTaken() -> Bool {
+        let (last, isJoiningAnew) = state.withLock { ($0.memberID, $0.isJoiningAnew) }
+        // A join without a member id takes the name from whoever has it, and only a later join takes it
+        // back. Where a coordinator stood still, that may be one of ours whose connection is gone: its
+        // member has an id that never came to us, and nothing tells it from a twin's. A twin that did
+        // come in that moment is told after the restart, as soon as one of the two has partitions.
+        guard !isJoiningAnew else {
+            return false
+        }
         // The one of the last assignment, and one that the group gave us since.
-        let own = [state.withLock { $0.memberID }, memberID()]
+        let own = [last, memberID()]
         do throws(LogFault) {
             return try client.group(member.group).members.contains {
                 $0.name == member.instance && !own.contains($0.id)

@@ -62,6 +62,7 @@ package final class KafkaLog: RecordLog {
         )
         let recordDefault = Self.recordByteCountMaxDefault
         let limits = targets.map { recordByteCountMax[$0] ?? recordDefault }
+        let transactionalID = delivery == .exactlyOnce ? member.transactionalID : nil
         handle = try WorkerHandle(
             member: member,
             consumer: settings.consumer(member: member, hasChangelog: changelog != nil),
@@ -72,14 +73,14 @@ package final class KafkaLog: RecordLog {
             sources: sources,
             committing: Committer.Setup(
                 settings: settings.workerProducer(
-                    transactionalID: delivery == .exactlyOnce ? member.transactionalID : nil,
+                    transactionalID: transactionalID,
                     topicByteCountMax: (limits.min() ?? recordDefault)...(limits.max()
                         ?? recordDefault)
                 ),
                 targets: targets,
                 limits: limits.map(Int64.init),
                 changelog: changelog.flatMap { targets.firstIndex(of: $0) },
-                isTransactional: delivery == .exactlyOnce,
+                transactionalID: transactionalID,
                 watchdogMilliseconds: settings.watchdogMilliseconds
             )
         )

@@ -45,11 +45,19 @@ enum CommitPlan {
                 }
             }
         }
-        // Told once for records in a row that end alike.
+        // A dead letter stands for its record: what is too large beside it is left out.
+        func passBeside(_ range: Range<Int>, of record: RecordBatch.Record) {
+            carryTrace(from: record, to: range)
+            for index in range
+            where plan.outputs.outputs[index].byteCount > context.recordByteCountMax {
+                plan.outputs.outputs[index].topic = droppedTopic
+            }
+        }
+        // Added up once for records in a row that end alike.
         var (outcome, recordCount) = ("", 0)
         func completed(_ reason: StaticReason) {
             if reason.text != outcome, recordCount > 0 {
-                telemetry.completed(outcome, recordCount: recordCount)
+                plan.count(outcome, recordCount: recordCount)
                 recordCount = 0
             }
             outcome = reason.text
@@ -75,11 +83,7 @@ enum CommitPlan {
                         plan.outputs.outputs[index].topic = droppedTopic
                     }
                     let first = plan.outputs.outputs.count
-                    carryTrace(from: record, to: first..<first + beside(record, &plan))
-                    for index in first..<plan.outputs.outputs.count
-                    where plan.outputs.outputs[index].byteCount > context.recordByteCountMax {
-                        plan.outputs.outputs[index].topic = droppedTopic
-                    }
+                    passBeside(first..<first + beside(record, &plan), of: record)
                     writeDeadLetter(record, fault, of: batch, into: &plan, context)
                     fate = .deadLetter
                     completed(deadLetter)
@@ -99,7 +103,7 @@ enum CommitPlan {
                 writeDeadLetter(record, fault, of: batch, into: &plan, context)
                 completed(deadLetter)
                 fate = .deadLetter
-                carryTrace(from: record, to: next..<next + count)
+                passBeside(next..<next + count, of: record)
                 next += count
             }
             if let app = plan.apps[index] {
@@ -112,7 +116,7 @@ enum CommitPlan {
             }
         }
         if recordCount > 0 {
-            telemetry.completed(outcome, recordCount: recordCount)
+            plan.count(outcome, recordCount: recordCount)
         }
         precondition(next == stageOutputCount, "every output belongs to a record")
         if plan.outputs.outputs[firstOutput...].contains(where: { $0.topic == droppedTopic }) {

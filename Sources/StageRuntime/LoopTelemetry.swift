@@ -9,7 +9,8 @@ package protocol LoopTelemetry: AnyObject {
     func instant() -> UInt64
     func judged(recordCount: Int, since instant: UInt64)
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp)
-    /// So many records ended: `forwarded`, `dead_letter` or the reason they were settled for.
+    /// So many records of a committed transaction ended: `forwarded`, `dead_letter` or the reason
+    /// they were settled for.
     func completed(_ outcome: String, recordCount: Int)
     /// One dead letter was committed: for a record, or for a debt that a tick found refused.
     func wroteDeadLetter(_ deadLetter: WrittenDeadLetter)

@@ -18,7 +18,7 @@ package enum Spelling {
         return best.word
     }
 
-    /// DeadLetters to insert, remove, replace or swap with their neighbour.
+    /// Letters to insert, remove, replace or swap with their neighbour.
     private static func distance(_ left: [UInt8], _ right: [UInt8]) -> Int {
         var beforeLast: [Int] = []
         var last = Array(0...right.count)

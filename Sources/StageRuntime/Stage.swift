@@ -46,6 +46,8 @@ package struct BatchPlan {
     private(set) var afterCommit: [() -> Void] = []
     /// Each dead letter: the loop counts them once they are committed.
     var deadLetters: [WrittenDeadLetter] = []
+    /// How many records ended with each outcome: likewise.
+    private(set) var outcomes: [(name: String, recordCount: Int)] = []
     /// The state of the partitions assigned; empty for a stage without state.
     package let state: StagedState
     /// The time at which this batch is judged.
@@ -108,6 +110,16 @@ package struct BatchPlan {
     package mutating func conclude(_ verdict: Verdict, app: Int64? = nil) {
         verdicts.append(verdict)
         apps.append(app)
+    }
+
+    /// Adds records that ended alike.
+    mutating func count(_ outcome: String, recordCount: Int) {
+        // A stage has few outcomes: fewer than a look-up in a table would pay for.
+        if let index = outcomes.firstIndex(where: { $0.name == outcome }) {
+            outcomes[index].recordCount += recordCount
+        } else {
+            outcomes.append((outcome, recordCount))
+        }
     }
 
     /// Adds a dead letter of the stage's own making: a refused debt has no source record.
@@ -198,7 +210,7 @@ extension StatefulStage {
 
 /// A stage that also acts by itself: timers run out, Apple answers.
 ///
-/// Only `report` is one.
+/// `report` and `purchases` are such stages.
 package protocol TickingStage: StatefulStage {
     /// These partition numbers are ours, and their state is restored; called with one more each time,
     /// `isWhole` with the last one that is ours.

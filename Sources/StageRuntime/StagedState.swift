@@ -50,13 +50,14 @@ package final class StagedState {
         var values: [Key: Value] = [:]
         /// About what the values take in memory, and will take among the outputs.
         var byteCount = 0
-        /// How many records were put with their entries, and what the store will have of them;
-        /// look-ups see it at once.
+        /// Records to be written that were put with their entries; look-ups see those at once.
         var recordCount = 0
         /// Nil where no record was put with its entries.
         var entries: ChangeTable?
 
-        var isEmpty: Bool { values.isEmpty && recordCount == 0 }
+        /// Records of the changelog.
+        var writtenCount: Int { values.count + recordCount }
+        var isEmpty: Bool { writtenCount == 0 }
 
         func value(forKey key: [UInt8]) -> [UInt8]?? {
             switch entries?.find(key.span) {
@@ -108,9 +109,10 @@ package final class StagedState {
     package func holds(partition: Int32) -> Bool { find(partition) != nil }
 
     /// Up to where its store has its changelog; nil where it has nothing, or is not here.
-    func changelogOffset(of partition: Int32) -> Int64? {
-        find(partition)?.store.changelogOffset
-    }
+    func changelogOffset(of partition: Int32) -> Int64? { find(partition)?.store.changelogOffset }
+
+    /// How many records the last transaction wrote to its changelog; 0 once the store has them.
+    func settledCount(of partition: Int32) -> Int { find(partition)?.settled.writtenCount ?? 0 }
 
     private func find(_ partition: Int32) -> Held? {
         held.indices.contains(Int(partition)) ? held[Int(partition)] : nil
@@ -283,6 +285,7 @@ package final class StagedState {
     ) -> PutRecord {
         if let earlier, earlier.generation == generation {
             records[earlier.index].topic = Self.replaced
+            held(partition).open.recordCount -= 1
         }
         let entries: ChangeTable = put(recordWithKey: key, value: value, partition: partition)
         let bytes = outputs.arena.span
@@ -383,10 +386,7 @@ package final class StagedState {
 
     /// Writes what is settled to the stores, with the changelog's offsets, one atomic write a
     /// partition.
-    func learn(
-        changelogOffsets: [Int32: Int64],
-        stage: any StatefulStage
-    ) throws(StoreFault) {
+    func learn(changelogOffsets: [Int32: Int64], stage: any StatefulStage) throws(StoreFault) {
         for (partition, held) in held.enumerated() {
             guard let held, !held.settled.isEmpty else {
                 continue

@@ -22,9 +22,19 @@ extension WorkerLoop {
         }
     }
 
-    /// A transaction that is aborted is tried again, and writes its dead letters once.
-    func telling(_ deadLetters: [WrittenDeadLetter]) -> [() -> Void] {
-        deadLetters.isEmpty
-            ? [] : [{ [telemetry] in deadLetters.forEach(telemetry.wroteDeadLetter) }]
+    /// A transaction that is aborted is tried again: its records end, and its dead letters are
+    /// written, once.
+    func telling(_ plan: BatchPlan) -> [() -> Void] {
+        let (outcomes, deadLetters) = (plan.outcomes, plan.deadLetters)
+        guard !outcomes.isEmpty || !deadLetters.isEmpty else {
+            return []
+        }
+        let tell = { [telemetry] in
+            for (outcome, recordCount) in outcomes {
+                telemetry.completed(outcome, recordCount: recordCount)
+            }
+            deadLetters.forEach(telemetry.wroteDeadLetter)
+        }
+        return [tell]
     }
 }

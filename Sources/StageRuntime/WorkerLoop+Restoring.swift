@@ -31,8 +31,8 @@ extension WorkerLoop {
         )
     }
 
-    /// Refuses to go on where a changelog was made anew under the worker: what it writes from then on lies
-    /// before what its store has, and nothing else has that any more.
+    /// Refuses to go on where a changelog was made anew under the worker: what it writes now begins
+    /// before the end of what its store has, and nothing else has that any more.
     ///
     /// - Parameters:
     ///   - changelog: the topic.
@@ -43,12 +43,15 @@ extension WorkerLoop {
         _ offsets: [Int32: Int64]
     ) throws(WorkerEnd) {
         for (partition, offset) in offsets {
-            guard let known = state.changelogOffset(of: partition), offset < known else {
+            // They lie one behind the other. A record of somebody else between them would make this
+            // later than it was: it is never taken for an earlier one.
+            let start = offset - Int64(state.settledCount(of: partition))
+            guard let known = state.changelogOffset(of: partition), start < known else {
                 continue
             }
             throw WorkerEnd.madeAnew(
-                "\(changelog) partition \(partition) ends at \(offset), and the state that was read"
-                    + " from it at \(known)"
+                "\(changelog) partition \(partition) was written from \(start) to \(offset), and"
+                    + " the state that was read from it ends at \(known)"
             )
         }
     }

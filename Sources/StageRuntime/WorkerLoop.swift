@@ -218,12 +218,7 @@ package final class WorkerLoop {
             telemetry: telemetry,
             beside: { [stage, batch] in stage.outputsBesideDeadLetter($0, of: batch, into: &$1) }
         )
-        // Exchanged: a plan that kept its outputs would have all of them copied here.
-        swap(&outputs, &plan.outputs)
-        outputs.outputs += plan.aside
-        tally.merge(plan.tally)
-        afterCommit += telling(plan.deadLetters) + plan.afterCommit
-        planMemory = plan.takeMemory()
+        endPlan(&plan)
     }
 
     /// Concludes the only record of the batch, which Kafka refuses in whatever form the stage gives
@@ -242,16 +237,24 @@ package final class WorkerLoop {
 
     /// A plan that goes on with the outputs of the next transaction.
     private func beginPlan() -> BatchPlan {
-        let begun = BatchPlan(
+        defer { (outputs, planMemory) = (OutputBatch(), BatchPlan.Memory()) }
+        return BatchPlan(
             outputs: outputs,
             state: state,
             now: clock(),
             recordByteCountMax: limits.outputRecordByteCountMax,
             memory: planMemory
         )
-        outputs = OutputBatch()
-        planMemory = BatchPlan.Memory()
-        return begun
+    }
+
+    /// What it has made goes out with the next transaction.
+    private func endPlan(_ plan: inout BatchPlan) {
+        // Exchanged: a plan that kept its outputs would have all of them copied here.
+        swap(&outputs, &plan.outputs)
+        outputs.outputs += plan.aside
+        tally.merge(plan.tally)
+        afterCommit += telling(plan) + plan.afterCommit
+        planMemory = plan.takeMemory()
     }
 
     private func tick() throws -> Bool {
@@ -264,9 +267,7 @@ package final class WorkerLoop {
         ticking.tick(into: &plan)
         precondition(plan.verdicts.isEmpty, "a tick has no records to judge")
         if let fault = plan.storeFault { throw fault }
-        outputs = plan.outputs
-        tally.merge(plan.tally)
-        afterCommit += telling(plan.deadLetters) + plan.afterCommit
+        endPlan(&plan)
         return outputs.outputs.count != outputCount || state.hasOpenChanges != hadOpenChanges
     }
 

@@ -45,6 +45,7 @@ package final class WorkerRun {
     private let metrics = Metrics()
     private let health = Health()
     private let board = StatusBoard()
+    private var absence = BrokerAbsence()
     private let makeStage: (WorkerServices) throws -> any Stage
 
     /// Runs a worker until a signal to stop, and exits.
@@ -311,7 +312,7 @@ package final class WorkerRun {
                 }
             } catch LogFault.unavailable(let code, let message) {
                 health.setCondition("kafka", message)
-                log.limited(.warning, "Kafka is away; waiting", ("code", .text(code)))
+                absence.found(code, log)
                 if heed(wait(descriptors: [], milliseconds: Self.retryMilliseconds), stage) {
                     return stop(loop)
                 }
@@ -388,10 +389,8 @@ package final class WorkerRun {
             "kafka",
             isAway ? recordLog.loginRefusal ?? "no broker answers" : recordLog.refusal
         )
-        if isAway {
-            // The library says by what it was refused, once a minute too.
-            log.limited(.warning, "Kafka is away; waiting", ("code", "_ALL_BROKERS_DOWN"))
-        }
+        // The library says by what it was refused, once a minute.
+        absence.found(isAway ? "_ALL_BROKERS_DOWN" : nil, log)
     }
 
     /// Finishes what was judged and commits it.

@@ -34,7 +34,7 @@ final class WorkerTelemetry: LoopTelemetry {
         )
         completedRecords = metrics.counter(
             "records_completed_total",
-            help: "Records judged, by stage and result.",
+            help: "Records of committed transactions, by stage and result.",
             labels: ["stage", "outcome"]
         )
         deadLetters = metrics.counter(

@@ -21,7 +21,8 @@ package protocol PartitionStore: AnyObject {
 
     /// Announces that many changes follow before anybody asks: a restore.
     ///
-    /// Optional, and without effect where it saves nothing; a look-up ends it.
+    /// Optional, and without effect where it saves nothing. A look-up ends it: report and
+    /// purchases, which look up what stood before each record, end it with their first slice.
     func beginRestore() throws(StoreFault)
 
     /// Ends a restore: from here on the store is what its changelog says.

@@ -3,7 +3,7 @@
 ///
 /// A 429 is the ``RateLimiter``'s.
 /// A lane that is stopped listens to its probe alone: other requests in flight were sent before, and
-/// their responses say nothing about now. A clock that was set back ends every wait.
+/// their responses say nothing about now. A clock that is set back makes no wait longer.
 package struct CircuitBreaker: Equatable, Sendable {
     /// First wait before a stopped lane is probed; doubles with each probe that fails.
     package static let probeFirst = Milliseconds.seconds(5)

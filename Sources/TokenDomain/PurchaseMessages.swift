@@ -83,6 +83,10 @@ package struct PurchaseOutcome: Equatable, Sendable {
     package var settledAt: Timestamp
     /// Whose sale it is, and in which of Apple's worlds; nil where the event names no app of ours.
     package var lane: Lane?
+    /// Of a dead letter's replay: when the event failed first, RFC 3339 as its header has it.
+    ///
+    /// `receivedAt` may be the time of the replay.
+    package var firstFailedAt: String?
 
     package init(
         lineItemID: String,
@@ -96,9 +100,11 @@ package struct PurchaseOutcome: Equatable, Sendable {
         item: String?,
         receivedAt: Timestamp,
         settledAt: Timestamp,
-        lane: Lane? = nil
+        lane: Lane? = nil,
+        firstFailedAt: String? = nil
     ) {
         self.lane = lane
+        self.firstFailedAt = firstFailedAt
         self.lineItemID = lineItemID
         self.revision = revision
         self.type = type

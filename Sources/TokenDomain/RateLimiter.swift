@@ -16,7 +16,9 @@ package struct RateLimiter: Sendable {
     package static let pastEndCountMax = 5
 
     /// Requests per second for the app and environment, over all replicas.
-    package var rate: Double
+    package var rate: Double {
+        didSet { bringForward() }
+    }
     private var quota: HourQuota?
     private var found = FoundRate()
     /// Which partitions are this replica's, by number; none between revoke and restore.
@@ -40,6 +42,25 @@ package struct RateLimiter: Sendable {
     package mutating func share(_ partitions: [Int32], of partitionCount: Int) {
         isOwned = (0..<Int32(partitionCount)).map { partitions.contains($0) }
         share = Double(isOwned.count(where: \.self)) / Double(max(partitionCount, 1))
+        bringForward()
+        let taken = Timestamp(milliseconds: Int64(takenAt))
+        let slot = Int64(next * bucketRateMax / 1_000)
+        // Its slot may be another replica's now.
+        if share > 0, bucketRate(now: taken) >= bucketRateMax,
+            !isOwned[Int(slot % Int64(isOwned.count))]
+        {
+            next = following(next, now: taken)
+        }
+    }
+
+    /// A turn that was put far off at a lower rate, or with fewer partitions, comes as early as if
+    /// the last one had been taken after a rest at those of now.
+    private mutating func bringForward() {
+        guard share > 0, takenAt > 0 else {
+            return
+        }
+        let taken = Timestamp(milliseconds: Int64(takenAt))
+        next = min(next, following(following(takenAt, now: taken), now: taken))
     }
 
     /// What this replica allows itself now, per second.

@@ -34,11 +34,11 @@ package struct AppleReply: Equatable, Sendable {
     /// Whether the report in the body of a 200 to a GET is ours: identifier, token, status and line
     /// items by meaning; nil where the body holds no report.
     package var isOurs: Bool?
-    /// Which of the line items sent the report in the body of a 200 to a GET has, by id, and whether as
-    /// they were sent.
+    /// Which of the line items sent the report in the body of a 200 to a GET has, by the bytes of
+    /// their ids, and whether as they were sent.
     ///
     /// Nil where the body holds no report.
-    package var lineItemsHeld: [String: Bool]?
+    package var lineItemsHeld: [[UInt8]: Bool]?
     /// When `Retry-After` allows the next request, in any form of apple-api 5.3.
     package var retryAfter: Timestamp?
 
@@ -49,7 +49,7 @@ package struct AppleReply: Equatable, Sendable {
         errors: [AppleError]? = nil,
         acknowledged: String? = nil,
         isOurs: Bool? = nil,
-        lineItemsHeld: [String: Bool]? = nil,
+        lineItemsHeld: [[UInt8]: Bool]? = nil,
         retryAfter: Timestamp? = nil
     ) {
         self.transport = transport
@@ -119,8 +119,9 @@ package enum ReportAnswer: Equatable, Sendable {
     case verify(isTaken: Bool, isRefused: Bool)
     /// GET: nothing is held under the identifier.
     case notHeld
-    /// GET of an earlier report: line items of ours in it, by id, and whether they are as sent.
-    case found([String: Bool])
+    /// GET of an earlier report: line items of ours in it, by the bytes of their ids, and whether
+    /// they are as sent.
+    case found([[UInt8]: Bool])
     /// Back off and try again under the same identifier.
     case again(isDoubtful: Bool, notBefore: Timestamp?)
     /// 26: reports met at Apple's; back off.

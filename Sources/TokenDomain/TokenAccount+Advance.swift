@@ -186,7 +186,7 @@ extension TokenAccount {
         let ours = policy.requestIdentifier(externalPurchaseID, intent.number)
         let isNamed = intent.isRepeat || intent.identifier != ours
         return .deadLetter(
-            deadLetter(of: intent, under: isNamed ? intent.identifier : nil),
+            deadLetter(of: intent, under: isNamed ? intent.identifier : nil, policy: policy),
             fault,
             origin: intent.origin,
             history: intent.history

@@ -226,7 +226,7 @@ extension TokenAccount {
         } else {
             effects.append(
                 .deadLetter(
-                    deadLetter(of: intent, under: intent.identifier),
+                    deadLetter(of: intent, under: intent.identifier, policy: policy),
                     fault,
                     origin: intent.origin,
                     history: intent.history
@@ -303,7 +303,13 @@ extension TokenAccount {
     }
 
     /// An intent as somebody would ask for it.
-    func deadLetter(of intent: ReportIntent, under identifier: String?) -> ReportRequested {
+    ///
+    /// Its deadline is Apple's, as in the ledger; the intent's own orders what is sent, no more.
+    func deadLetter(
+        of intent: ReportIntent,
+        under identifier: String?,
+        policy: ReportPolicy
+    ) -> ReportRequested {
         guard let appAppleID, let bundleID else {
             preconditionFailure("an intent is made only where the app is known")
         }
@@ -314,7 +320,7 @@ extension TokenAccount {
             status: intent.status,
             requestIdentifier: identifier,
             lineItems: intent.lineItems,
-            deadline: intent.deadline
+            deadline: deadline(of: intent, policy: policy)
         )
     }
 

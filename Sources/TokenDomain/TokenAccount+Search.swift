@@ -38,7 +38,8 @@ extension TokenAccount {
         }
         var ids: [String] = []
         for case let id? in intent.refusal.filter(\.isHeldLineItem).map(\.lineItemID)
-        where !ids.contains(id) {
+        // As texts of Swift two ids are equal that only look the same.
+        where !ids.contains(where: { $0.utf8.elementsEqual(id.utf8) }) {
             ids.append(id)
         }
         guard intent.purchaseKey != nil, intent.search == nil, !ids.isEmpty,
@@ -56,7 +57,7 @@ extension TokenAccount {
 
     /// Goes on to an earlier report, or ends where none is left to be asked for.
     mutating func search(
-        _ held: [String: Bool],
+        _ held: [[UInt8]: Bool],
         in intent: ReportIntent,
         _ answer: AnsweredReport,
         policy: ReportPolicy
@@ -66,7 +67,7 @@ extension TokenAccount {
             return []
         }
         // The newest report that has an item decides: it sent the item last.
-        let verified = search.open.filter { held[$0] == true }
+        let verified = search.open.filter { held[Array($0.utf8)] == true }
         // An earlier version kept no holders.
         while search.holders.count < search.verified.count {
             search.holders.append(intent.identifier)
@@ -75,7 +76,7 @@ extension TokenAccount {
         if let identifier = searchedIdentifier(policy: policy) {
             search.holders += verified.map { _ in identifier }
         }
-        search.open.removeAll { held[$0] != nil }
+        search.open.removeAll { held[Array($0.utf8)] != nil }
         let next = earlierReport(than: search.number, but: intent.number)
         if let next, !search.open.isEmpty {
             search.number = next

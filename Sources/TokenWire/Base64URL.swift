@@ -37,33 +37,14 @@ package enum Base64URL {
 
     /// Decodes as RFC 7515 has it: no padding, no other alphabet, no stray bits at the end.
     package static func decodeStrict(_ text: Span<UInt8>) throws(Base64Fault) -> [UInt8] {
-        try Base64.decode(text, paddingCount: 0, alphabet: .url, allowsStrayBits: false)
-    }
-
-    /// Decodes as tokens need it: padded or not, both alphabets, a blank for `+`, stray bits
-    /// allowed.
-    ///
-    /// The text comes without outer white space.
-    package static func decodeLenient(_ text: Span<UInt8>) throws(Base64Fault) -> [UInt8] {
-        var paddingCount = 0
-        while paddingCount < min(2, text.count),
-            text[text.count - 1 - paddingCount] == UInt8(ascii: "=")
-        {
-            paddingCount += 1
-        }
-        return try Base64.decode(
-            text,
-            paddingCount: paddingCount,
-            alphabet: .lenient,
-            allowsStrayBits: true
-        )
+        try Base64.decode(text, paddingCount: 0, alphabet: .url)
     }
 }
 
 /// Base64 in the standard alphabet (RFC 4648, section 4), as `x5c` has it.
 package enum Base64 {
     enum Alphabet: Int32 {
-        case url, standard, lenient
+        case url, standard
     }
 
     /// Decodes with exact padding, without line ends and stray bits.
@@ -77,25 +58,16 @@ package enum Base64 {
         {
             paddingCount += 1
         }
-        return try decode(
-            text,
-            paddingCount: paddingCount,
-            alphabet: .standard,
-            allowsStrayBits: false
-        )
+        return try decode(text, paddingCount: paddingCount, alphabet: .standard)
     }
 
     static func decode(
         _ text: Span<UInt8>,
         paddingCount: Int,
-        alphabet: Alphabet,
-        allowsStrayBits: Bool
+        alphabet: Alphabet
     ) throws(Base64Fault) -> [UInt8] {
         let characterCount = text.count - paddingCount
         guard characterCount > 0 else {
-            guard text.count == 0 || allowsStrayBits else {
-                throw Base64Fault(byteIndex: 0)
-            }
             return []
         }
         var goodCount = 0
@@ -116,7 +88,7 @@ package enum Base64 {
         guard goodCount == characterCount, characterCount % 4 != 1 else {
             throw Base64Fault(byteIndex: goodCount)
         }
-        guard allowsStrayBits || !hasStrayBits(text, characterCount, decoded) else {
+        guard !hasStrayBits(text, characterCount, decoded) else {
             throw Base64Fault(byteIndex: characterCount - 1)
         }
         return decoded

@@ -238,10 +238,6 @@ package struct JSONWriter {
         literal(value ? "true" : "false")
     }
 
-    package mutating func null() {
-        literal("null")
-    }
-
     /// A value that is JSON already, or members with their names.
     package mutating func raw(_ json: [UInt8]) { raw(json.span) }
 

@@ -37,9 +37,9 @@ struct ReceivedEnvelope {
         return envelope
     }
 
-    /// The token of an envelope that is refused for something else, if it can be read.
+    /// The token of an envelope that was refused, if it can be read.
     ///
-    /// It names the member beside its declaration: the declared way is the one that refused it.
+    /// It looks at no other member: the reader of all that are declared refused the envelope.
     static func salvageToken(_ value: Span<UInt8>) -> [UInt8]? {
         var token: [UInt8]?
         do {

@@ -77,9 +77,7 @@ struct BenchFill {
         http = try BenchHTTP()
     }
 
-    private static let names: Set<String> = [
-        "ledger", "sales", "dead-letters", "settled", "tokens", "days",
-    ]
+    static let names = Set(BenchFillRecords.Part.allCases.map(\.rawValue) + ["days"])
 
     func run() throws {
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
@@ -87,7 +85,7 @@ struct BenchFill {
             now: now,
             days: counts["days"] ?? 365,
             prefix: prefix,
-            deadLetterCount: counts["dead-letters"] ?? 0
+            deadLetterCount: counts[BenchFillRecords.Part.deadLetters.rawValue] ?? 0
         )
         for part in BenchFillRecords.Part.allCases {
             guard let count = counts[part.rawValue], count > 0 else {

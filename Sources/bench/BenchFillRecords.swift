@@ -6,8 +6,11 @@ internal import TokenWire
 
 /// The records of ``BenchFill`` by number: number n of a count always makes the same record.
 struct BenchFillRecords {
+    /// Its raw value is its name on the command line.
     enum Part: String, CaseIterable {
-        case ledger, sales, deadLetters, settled, tokens
+        case ledger, sales
+        case deadLetters = "dead-letters"
+        case settled, tokens
 
         /// `OutputBatch.Output.topic` is an index into it.
         var topics: [Topic] {

@@ -114,6 +114,12 @@ struct BenchOptions: Equatable {
             default: throw .usage("unknown_option", "\(argument) is no option: see --help")
             }
         }
+        guard !isScale || keyCount >= BenchScale.storedCountMin else {
+            throw .usage(
+                "bad_value",
+                "--keys is \(keyCount): the first step of --scale has \(BenchScale.storedCountMin)"
+            )
+        }
     }
 
     private static func integer(

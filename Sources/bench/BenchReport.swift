@@ -26,8 +26,10 @@ struct BenchSeries: Equatable {
     /// Key, value and headers of all that is written for one record in.
     var outputByteCount: Double = 0
 
-    var recordsPerSecond: Double { BenchRow.median(samples.map(\.recordsPerSecond)) }
-    var cpuMicroseconds: Double { BenchRow.median(samples.map(\.cpuMicroseconds)) }
+    /// Runs of one transaction have no beginning: nothing of them was timed.
+    var timed: [BenchSample] { samples.filter { $0.recordCount > 0 } }
+    var recordsPerSecond: Double { BenchRow.median(timed.map(\.recordsPerSecond)) }
+    var cpuMicroseconds: Double { BenchRow.median(timed.map(\.cpuMicroseconds)) }
     var peakByteCount: Int { samples.map(\.peakByteCount).max() ?? 0 }
     /// The medians of the runs' p50, p99 and p99.9, in milliseconds; empty where nothing is asked.
     var latencyMilliseconds: [Double] {
@@ -78,6 +80,9 @@ struct BenchRow: Equatable {
 
     /// A sentence a goal that was missed.
     var misses: [String] {
+        guard !hasGoals || !own.timed.isEmpty else {
+            return ["nothing was timed"]
+        }
         var misses: [String] = []
         func told(_ value: Double, _ goal: Double) -> String {
             "\(Self.decimal(value, 2)) of \(Self.decimal(goal, 2))"

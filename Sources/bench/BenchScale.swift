@@ -10,6 +10,7 @@ internal import TokenDomain
 struct BenchScale {
     /// Tokens in dedupe's state, each step with what the steps before left.
     private static let storedCounts = [10_000, 1_000_000, 10_000_000]
+    static let storedCountMin = storedCounts.min() ?? 0
     static let storedCountMax = storedCounts.max() ?? 0
     private static let instanceCounts = [1, 3, 6]
     /// The first batch of a run warms the programs.

@@ -178,14 +178,19 @@ extension BenchStages {
         return Apple(port: port, arrivals: arrivals, certificate: certificate)
     }
 
-    /// Ends Apple, and compares whose reports came with whose were owed.
-    private func expectArrivals(_ numbers: Range<Int>, at apple: Apple) throws {
+    /// Ends Apple, and compares whose reports came with whose were owed: all, or at least so many of
+    /// them.
+    func expectArrivals(
+        _ numbers: Range<Int>,
+        atLeast countMin: Int? = nil,
+        at apple: Apple
+    ) throws {
         world.stop(Self.appleName)
         var tally = BenchTally(numbers)
         for id in try arrivals(at: apple) {
             tally.note(Array("{\"externalPurchaseId\":\"\(id)\"}".utf8).span)
         }
-        if let fault = tally.fault {
+        if let fault = tally.fault(seenCountMin: countMin ?? numbers.count) {
             throw world.lost("Apple \(fault)")
         }
     }

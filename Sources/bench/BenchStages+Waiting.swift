@@ -41,10 +41,7 @@ extension BenchStages {
         try world.start(.report, settings: reportSettings(appsFile: appsFile, apple))
         defer { world.stop(name) }
         try world.awaitReady(.report)
-        while try judgedCount() < keyCount {
-            try world.refuseEnded()
-            try world.http.pause(milliseconds: Self.lookMilliseconds)
-        }
+        try wait(for: keyCount, "judged", judgedCount)
         let (startedAt, count, cpu) = (
             ContinuousClock.now, try acceptedCount(), world.cpuSeconds(name)
         )
@@ -63,12 +60,46 @@ extension BenchStages {
             try world.http.pause(milliseconds: Self.lookMilliseconds)
         }
         let cpuSeconds = world.cpuSeconds(name) - cpu
-        return BenchSample(
-            recordCount: try acceptedCount() - count,
+        let sentCount = try acceptedCount()
+        let sample = BenchSample(
+            recordCount: sentCount - count,
             seconds: BenchWorld.seconds(since: startedAt),
             cpuSeconds: cpuSeconds,
             peakByteCount: world.peakByteCount(name)
         )
+        guard sample.recordCount > 0 else {
+            throw world.lost("report sent nothing while it was timed, \(sentCount) before")
+        }
+        // Of many that are due Apple's rate lets only some come.
+        if keyCount == 0 {
+            try wait(for: number, "sent", acceptedCount)
+        }
+        world.stop(name)
+        try expectArrivals(
+            0..<max(number, keyCount),
+            atLeast: max(number, sentCount),
+            at: apple
+        )
+        return sample
+    }
+
+    /// Waits until a count of report's own is there, as long as it grows.
+    private func wait(for count: Int, _ verb: String, _ counted: () throws -> Int) throws {
+        var (last, movedAt) = (-1, ContinuousClock.now)
+        while true {
+            let now = try counted()
+            guard now < count else {
+                return
+            }
+            if now != last {
+                (last, movedAt) = (now, ContinuousClock.now)
+            }
+            try world.refuseEnded()
+            guard BenchWorld.seconds(since: movedAt) < BenchWorld.stalledSeconds else {
+                throw world.lost("report has \(verb) \(now) of \(count) tokens")
+            }
+            try world.http.pause(milliseconds: Self.lookMilliseconds)
+        }
     }
 
     private func judgedCount() throws -> Int {

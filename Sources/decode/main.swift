@@ -1,5 +1,4 @@
 internal import StageRuntime
-internal import Telemetry
 internal import TokenDomain
 
 WorkerRun.main(.decode) { services in
@@ -7,14 +6,10 @@ WorkerRun.main(.decode) { services in
     return DecodeStage(apps: try AppsFile.load(file)) {
         do throws(ConfigurationFault) {
             let apps = try AppsFile.load(file)
-            let count = Int64(apps.apps.count)
-            services.log.info("the settings files were read again", ("apps", .integer(count)))
+            services.log.settingsWereReadAgain(apps)
             return apps
         } catch {
-            services.log.error(
-                "a settings file cannot be read again; what was read before stays in force",
-                ("because", .text(error.sentence))
-            )
+            services.log.settingsCannotBeReadAgain(error)
             return nil
         }
     }

@@ -138,7 +138,8 @@ extension DedupeBatch {
 
     /// The token of the lowest offset behind a place that Apple has not refused.
     ///
-    /// Those refused before are none any more, so each is skipped once in the life of a period.
+    /// Those refused before are no members any more: each is skipped once, and once more whenever
+    /// the primary has moved back to one before it.
     private static func nextMember(
         after place: PeriodPlace,
         of head: PeriodHead,
@@ -163,7 +164,7 @@ extension DedupeBatch {
     }
 
     /// Entries as they are now, with what this batch and those before it put.
-    private static func values(
+    static func values(
         _ keys: [[UInt8]],
         _ state: StagedState,
         _ partition: Int32
@@ -179,7 +180,7 @@ extension DedupeBatch {
     }
 
     /// Where Kafka would not take the record with its token, the token is not kept.
-    private func put(
+    func put(
         _ record: DedupeRecord,
         _ partition: Int32,
         into plan: inout BatchPlan

@@ -5,37 +5,66 @@ internal import TokenDomain
 
 /// What the state has of a token that was read.
 extension DedupeBatch {
-    func seat(of candidate: Candidate, head: PeriodHead?, isRefused: Bool) -> Seat {
+    /// What the period becomes with a token; nil for the first of it, its primary.
+    func head(
+        with candidate: Candidate,
+        after head: PeriodHead?,
+        isRefused: Bool
+    ) -> PeriodHead? {
         guard head != nil || isRefused else {
-            return Seat(index: 0, head: nil)
+            return nil
         }
         var head = head ?? PeriodHead(count: 0, primary: nil)
-        let index = head.count
-        head.count += 1
         if head.primary == nil, !isRefused {
             head.primary = PeriodHead.Primary(
-                index: index,
+                index: head.count,
                 id: Array(texts[candidate.record.externalPurchaseID])
             )
         }
-        return Seat(index: index, head: head)
+        head.count += 1
+        return head
     }
 
-    /// Puts a token into the state, and itself where it may become the primary of its period later.
+    /// Puts the last token of a period into the state, and its text where it may become the primary
+    /// later; `head` is what the period becomes with it.
     func take(
         _ candidate: Candidate,
-        _ seat: Seat?,
+        _ head: PeriodHead,
         token: [UInt8]?,
         isRefused: Bool,
+        into plan: inout BatchPlan
+    ) {
+        let asked = questions[candidate.questions]
+        func key(_ question: Int) -> DedupeKey {
+            let keys = asked.lookup.keys
+            // Behind the prefix of the table's keys.
+            return DedupeKey(keys.span.extracting(asked.lookup.key(question).dropFirst()))
+        }
+        let record = DedupeRecord(
+            identity: key(candidate.identity),
+            place: PeriodPlace(period: key(candidate.identity + 1), index: head.count - 1),
+            externalPurchaseID: Array(texts[candidate.record.externalPurchaseID]),
+            keysExpire: candidate.record.keysExpire,
+            head: head,
+            token: token,
+            tokenStanding: isRefused ? .refused : .taken
+        )
+        put(record, asked.partition, into: &plan)
+    }
+
+    /// Puts the first token of a period, or one without a period, into the state.
+    ///
+    /// Most tokens are such, so it makes no ``DedupeRecord``, whose bytes it writes.
+    func takeFirst(
+        _ candidate: Candidate,
         into plan: inout BatchPlan,
         _ scratch: inout [UInt8]
     ) {
         let asked = questions[candidate.questions]
         let keys = asked.lookup.keys
         let identity = asked.lookup.key(candidate.identity)
-        let period = seat.map { _ in asked.lookup.key(candidate.identity + 1) }
+        let period = candidate.hasPeriod ? asked.lookup.key(candidate.identity + 1) : nil
         let record = candidate.record
-        let id = record.externalPurchaseID
         // Behind the prefix of the table's keys.
         let periodKey = period?.dropFirst()
         let keyStart = plan.outputs.arena.count
@@ -43,21 +72,19 @@ extension DedupeBatch {
             keys.span,
             identity: identity.dropFirst(),
             period: periodKey,
-            index: seat?.index ?? 0,
+            index: 0,
             to: &plan.outputs.arena
         )
         let changelogKey = plan.outputs.placed(from: keyStart)
-        let (value, isWhole) = write(
-            candidate,
-            seat,
-            token: token,
-            isRefused ? .refused : .taken,
-            keyCount: changelogKey.count,
-            to: &plan
+        let valueStart = plan.outputs.arena.count
+        DedupeRecord.appendChangelogValue(
+            externalPurchaseID: texts.span.extracting(record.externalPurchaseID),
+            keysExpire: record.keysExpire,
+            to: &plan.outputs.arena
         )
         let entries = plan.state.put(
             recordWithKey: changelogKey,
-            value: value,
+            value: plan.outputs.placed(from: valueStart),
             partition: asked.partition
         )
         scratch.removeAll(keepingCapacity: true)
@@ -65,63 +92,15 @@ extension DedupeBatch {
             keysExpire: record.keysExpire,
             keys.span,
             period: periodKey,
-            index: seat?.index ?? 0,
+            index: 0,
             to: &scratch
         )
         entries.put(scratch.span, forKey: keys.span.extracting(identity))
-        guard let seat, let period else {
-            return
-        }
-        if let head = seat.head {
-            entries.put(head.entry.span, forKey: keys.span.extracting(period))
-        } else {
-            entries.put(texts.span.extracting(id), forKey: keys.span.extracting(period))
-        }
-        if let token, isWhole {
-            var member: [UInt8] = []
-            DedupeEntry.appendMemberValue(
-                id: texts.span.extracting(id),
-                token: token.span,
-                to: &member
-            )
-            let place = PeriodPlace(
-                period: DedupeKey(keys.span.extracting(period.dropFirst())),
-                index: seat.index
-            )
-            let key = DedupeEntry.key(ofMember: place, isRefused: isRefused)
-            entries.put(member.span, forKey: key.span)
-        }
-    }
-
-    /// Writes the value of a changelog record.
-    ///
-    /// - Returns: where it lies, and whether the token is in it: where Kafka would not take the whole,
-    ///   the duplicate stays one for ever.
-    private func write(
-        _ candidate: Candidate,
-        _ seat: Seat?,
-        token: [UInt8]?,
-        _ standing: DedupeRecord.TokenStanding,
-        keyCount: Int,
-        to plan: inout BatchPlan
-    ) -> (ByteRange, isWhole: Bool) {
-        let start = plan.outputs.arena.count
-        func append(_ token: [UInt8]?) {
-            DedupeRecord.appendChangelogValue(
-                externalPurchaseID: texts.span.extracting(candidate.record.externalPurchaseID),
-                keysExpire: candidate.record.keysExpire,
-                head: seat?.head,
-                token: token,
-                tokenStanding: standing,
-                to: &plan.outputs.arena
+        if let period {
+            entries.put(
+                texts.span.extracting(record.externalPurchaseID),
+                forKey: keys.span.extracting(period)
             )
         }
-        append(token)
-        let isWhole = keyCount + plan.outputs.arena.count - start <= plan.recordByteCountMax
-        if !isWhole, token != nil {
-            plan.outputs.arena.removeSubrange(start...)
-            append(nil)
-        }
-        return (plan.outputs.placed(from: start), isWhole)
     }
 }

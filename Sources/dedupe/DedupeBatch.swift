@@ -34,13 +34,6 @@ struct DedupeBatch {
         var identity: Int
     }
 
-    /// The place that a token takes in its period.
-    struct Seat {
-        var index: UInt32
-        /// What the period becomes; nil for the first token, its primary.
-        var head: PeriodHead?
-    }
-
     /// What is asked of one partition: no other partition's state is.
     struct Questions {
         var partition: Int32
@@ -267,16 +260,18 @@ struct DedupeBatch {
         else {
             return
         }
-        let seat =
-            candidate.hasPeriod ? seat(of: candidate, head: head, isRefused: isRefused) : nil
+        guard candidate.hasPeriod,
+            let next = self.head(with: candidate, after: head, isRefused: isRefused)
+        else {
+            return takeFirst(candidate, into: &plan, &scratch)
+        }
         take(
             candidate,
-            seat,
+            next,
             // The first of a period is its primary once more by its index alone.
-            token: seat.map { $0.index > 0 } ?? false ? Array(plan.outputs.arena[token]) : nil,
+            token: next.count > 1 ? Array(plan.outputs.arena[token]) : nil,
             isRefused: isRefused,
-            into: &plan,
-            &scratch
+            into: &plan
         )
     }
 

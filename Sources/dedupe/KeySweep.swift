@@ -61,7 +61,7 @@ struct KeySweep {
         let partition = partitions[turn]
         var left = Self.entryCountMax
         var next: [UInt8]?
-        var found: [Removal] = []
+        var found: [[UInt8]] = []
         try state.scan(
             .state,
             partition: partition,
@@ -75,22 +75,46 @@ struct KeySweep {
                 return false
             }
             left -= 1
-            let entry = DedupeEntry.identity(value.span)
-            if entry.keysExpire <= horizon {
-                var expired = Removal(
-                    partition: partition,
-                    identity: DedupeKey(key.span.extracting(1..<key.count))
-                )
-                if case .member(let place) = entry.standing {
-                    expired.place = place
-                }
-                found.append(expired)
+            if DedupeEntry.identity(value.span).keysExpire <= horizon {
+                found.append(key)
             }
             return true
         }
         // At the end of the identities the next round begins at their start.
         cursors[partition] = next ?? [DedupeEntry.identityPrefix]
-        return found
+        return try Self.removals(of: found, by: horizon, in: state, partition: partition)
+    }
+
+    /// Of identities that expired as they are stored, those that do so as they are now.
+    ///
+    /// A token may have been read since the store was written, and is kept anew.
+    private static func removals(
+        of identities: [[UInt8]],
+        by horizon: Timestamp,
+        in state: StagedState,
+        partition: Int32
+    ) throws(StoreFault) -> [Removal] {
+        guard !identities.isEmpty else {
+            return []
+        }
+        var removals: [Removal] = []
+        let values = try DedupeBatch.values(identities, state, partition)
+        for (key, value) in zip(identities, values) {
+            guard let entry = value.map({ DedupeEntry.identity($0.span) }),
+                entry.keysExpire <= horizon
+            else {
+                continue
+            }
+            var removal = Removal(
+                partition: partition,
+                identity: DedupeKey(key.span.extracting(1..<key.count))
+            )
+            if case .member(let place) = entry.standing {
+                removal.place = place
+            }
+            removals.append(removal)
+        }
+        return removals
     }
 
     /// Somewhere: a worker that is restarted often would otherwise never come to the last keys.

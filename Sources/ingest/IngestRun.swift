@@ -195,10 +195,7 @@ struct IngestRun {
                 ("roots", .integer(Int64(roots.count)))
             )
         } catch {
-            log.error(
-                "a settings file cannot be read again; what was read before stays in force",
-                ("because", .text(error.sentence))
-            )
+            log.settingsCannotBeReadAgain(error)
         }
     }
 

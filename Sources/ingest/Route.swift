@@ -65,7 +65,6 @@ enum IngestLimits {
     /// Longer than any token: what is longer than a token may be is decode's to refuse, and to keep.
     static let tokenByteCountMax = 64 << 10
     static let linkByteCountMax = 64 << 10
-    static let customerByteCountMax = 1_024
     /// A JWS: the notification or the transaction.
     static let signedTextByteCountMax = 64 << 10
     /// Transaction and bundle ids.

@@ -162,8 +162,8 @@ struct TokensBody {
         guard !customer.isEmpty else {
             throw Problem(.outOfRange(field: "customer"))
         }
-        guard customer.count <= IngestLimits.customerByteCountMax else {
-            throw tooLarge("customer", IngestLimits.customerByteCountMax)
+        guard customer.count <= PurchaseRules.customerByteCountMax else {
+            throw tooLarge("customer", PurchaseRules.customerByteCountMax)
         }
         let start = outputs.arena.count
         pseudonyms.append(of: customer, to: &outputs.arena)

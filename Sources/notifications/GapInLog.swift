@@ -19,18 +19,28 @@ enum GapInLog {
     ///
     /// - Returns: the gap in the whole log, nil where there is none; `gap` itself where Kafka does
     ///   not say in time, or has nothing of the time before.
-    static func ask(_ gap: GapWatch.Gap, _ configuration: Configuration) -> GapWatch.Gap? {
+    static func ask(
+        _ gap: GapWatch.Gap,
+        _ configuration: Configuration,
+        isOurs: NotificationsStage.IsOurs
+    ) -> GapWatch.Gap? {
         guard let start = gap.lookFrom else {
             return gap
         }
         // Where one came in then, neither side of it is a gap: of a busy topic the first record says so.
         let middle = gap.to + -GapWatch.retrySpan...start + GapWatch.retrySpan
         do throws(LogFault) {
-            let near = try times(from: middle.lowerBound, until: middle, configuration)
+            let near = try times(
+                from: middle.lowerBound,
+                until: middle,
+                configuration,
+                isOurs: isOurs
+            )
             guard near?.contains(where: middle.contains) != true else {
                 return nil
             }
-            guard let times = try times(from: start, until: nil, configuration) else {
+            let all = try times(from: start, until: nil, configuration, isOurs: isOurs)
+            guard let times = all else {
                 return gap
             }
             return gap.left(by: times)
@@ -40,13 +50,14 @@ enum GapInLog {
         }
     }
 
-    /// When others came in; nil where they are too many for the time.
+    /// When others of ours came in; nil where they are too many for the time.
     ///
     /// Where `enough` is given, one of those ends the look.
     private static func times(
         from start: Timestamp,
         until enough: ClosedRange<Timestamp>?,
-        _ configuration: Configuration
+        _ configuration: Configuration,
+        isOurs: NotificationsStage.IsOurs
     ) throws(LogFault) -> [Timestamp]? {
         let topic = Topic.notificationsReceived.name(prefix: configuration.topicPrefix)
         let browser = try LogBrowser(
@@ -60,7 +71,7 @@ enum GapInLog {
         var times: [Timestamp] = []
         var batch = RecordBatch()
         var isEnd = browser.remainingCount == 0
-        while !isEnd, enough.map({ !times.contains(where: $0.contains) }) ?? true {
+        while !isEnd {
             guard times.count < recordCountMax, WallClock.monotonicMilliseconds() < until else {
                 return nil
             }
@@ -70,7 +81,15 @@ enum GapInLog {
                 recordCountMax: 1_000,
                 waitMilliseconds: waitMilliseconds
             )
-            times += batch.records.map { LastNotice.time(of: $0, batch) }
+            for record in batch.records {
+                guard let time = LastNotice.time(of: record, batch, isOurs: isOurs) else {
+                    continue
+                }
+                times.append(time)
+                if enough?.contains(time) == true {
+                    return times
+                }
+            }
         }
         return times
     }

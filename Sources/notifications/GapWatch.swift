@@ -1,3 +1,4 @@
+internal import Telemetry
 internal import TokenDomain
 
 /// Tells when nothing came in for longer than Apple tries to deliver: what was sent meanwhile may be
@@ -47,6 +48,14 @@ struct GapWatch {
         case last(Timestamp)
         /// All that was read is older than the topic keeps.
         case removed
+    }
+
+    /// How many gaps there were.
+    static func counter(in metrics: Metrics) -> Counter {
+        metrics.counter(
+            "notification_gaps_total",
+            help: "Times that no notification had come in for longer than Apple tries (157 hours)."
+        )
     }
 
     private var newest: Timestamp?

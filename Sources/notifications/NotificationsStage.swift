@@ -17,14 +17,17 @@ internal import TokenWire
 ///
 /// Repeats are not looked for here: `report` knows which notices it has seen.
 final class NotificationsStage: ReloadingStage {
+    /// Whether Apple sent it of an app of ours.
+    typealias IsOurs = (NotificationReceived) -> Bool
+
     /// Indexes among the worker's targets.
     private static let verifiedTopic = 0
     private static let otherTopic = 1
 
     private let load: () throws(ConfigurationFault) -> TrustFiles
     private let log: Log?
-    private let metrics: GapMetrics?
-    private let whole: (GapWatch.Gap) -> GapWatch.Gap?
+    private let gapCounter: Counter?
+    private let whole: (GapWatch.Gap, IsOurs) -> GapWatch.Gap?
     private var gaps: GapWatch
     private var verifier: SignedDataVerifier
     private var appsByID: [Int64: AppsFile.App] = [:]
@@ -34,27 +37,28 @@ final class NotificationsStage: ReloadingStage {
     ///
     /// - Parameters:
     ///   - log: logs gaps and files that cannot be read.
-    ///   - metrics: counts gaps.
-    ///   - before: what had come in before this worker began.
+    ///   - gapCounter: counts gaps.
+    ///   - before: what had come in before this worker began; asked once, now.
     ///   - whole: what the log says of a gap, all partitions of it; nil where it has none.
     ///   - load: reads the files.
     /// - Throws: what is wrong with the files; later only the log says so, and what was read last
     ///   stays in force.
     init(
         log: Log? = nil,
-        metrics: GapMetrics? = nil,
-        before: GapWatch.Before = .unknown,
-        whole: @escaping (GapWatch.Gap) -> GapWatch.Gap? = { $0 },
+        gapCounter: Counter? = nil,
+        before: (IsOurs) -> GapWatch.Before = { _ in .unknown },
+        whole: @escaping (GapWatch.Gap, IsOurs) -> GapWatch.Gap? = { gap, _ in gap },
         load: @escaping () throws(ConfigurationFault) -> TrustFiles
     ) throws(ConfigurationFault) {
         self.load = load
         self.log = log
-        self.metrics = metrics
+        self.gapCounter = gapCounter
         self.whole = whole
-        gaps = GapWatch(before: before)
+        gaps = GapWatch()
         let files = try load()
         verifier = SignedDataVerifier(roots: files.roots)
         take(files.apps)
+        gaps = GapWatch(before: before(isOurs))
     }
 
     func reload() {
@@ -62,15 +66,9 @@ final class NotificationsStage: ReloadingStage {
             let files = try load()
             verifier = SignedDataVerifier(roots: files.roots)
             take(files.apps)
-            log?.info(
-                "the settings files were read again",
-                ("apps", .integer(Int64(files.apps.apps.count)))
-            )
+            log?.settingsWereReadAgain(files.apps)
         } catch {
-            log?.error(
-                "a settings file cannot be read again; what was read before stays in force",
-                ("because", .text(error.sentence))
-            )
+            log?.settingsCannotBeReadAgain(error)
         }
     }
 
@@ -98,13 +96,9 @@ final class NotificationsStage: ReloadingStage {
         // The door's time: what was signed without a date has the door's verdict, also in a replay.
         // A clock that was ahead says nothing of what comes in after it.
         let heardAt = min(received.receivedAt, plan.now)
-        let notification = try verified(received, now: heardAt)
-        let token = try Self.token(of: notification)
-        try checkApp(of: notification.identity, about: token?.id)
-        // Only what Apple sent of our apps shows that the door stood open to it: anybody has a genuine one of
-        // his own.
-        if let gap = gaps.heard(at: heardAt).flatMap(whole) {
-            tell(gap)
+        let (notification, token) = try ours(received, now: heardAt)
+        if let gap = gaps.heard(at: heardAt), let left = whole(gap, isOurs) {
+            tell(left)
         }
         do throws(NotificationFault) {
             if token == nil {
@@ -120,8 +114,30 @@ final class NotificationsStage: ReloadingStage {
         }
     }
 
+    /// Only what Apple sent of our apps shows that the door stood open to it: anybody has a genuine
+    /// one of his own.
+    private func isOurs(_ received: NotificationReceived) -> Bool {
+        do throws(Fault) {
+            _ = try ours(received, now: received.receivedAt)
+            return true
+        } catch {
+            // Whatever is wrong with it: its own verdict says so.
+            return false
+        }
+    }
+
+    private func ours(
+        _ received: NotificationReceived,
+        now: Timestamp
+    ) throws(Fault) -> (SignedNotification, TokenNotice?) {
+        let notification = try verified(received, now: now)
+        let token = try Self.token(of: notification)
+        try checkApp(of: notification.identity, about: token?.id)
+        return (notification, token)
+    }
+
     private func tell(_ gap: GapWatch.Gap) {
-        metrics?.found()
+        gapCounter?.add()
         let from = gap.from.map { WallClock.rfc3339(milliseconds: $0.milliseconds) }
         log?.warning(
             "no notification came in for longer than Apple tries",

@@ -36,12 +36,9 @@ final class AppDirectory: PurchaseApps {
     func reload() {
         do throws(ConfigurationFault) {
             file = try AppsFile.load(path)
-            log.info("the settings files were read again", ("apps", .count(file.apps.count)))
+            log.settingsWereReadAgain(file)
         } catch {
-            log.error(
-                "a settings file cannot be read again; what was read before stays in force",
-                ("because", .text(error.sentence))
-            )
+            log.settingsCannotBeReadAgain(error)
         }
     }
 }

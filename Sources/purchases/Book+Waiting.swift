@@ -135,6 +135,7 @@ final class TokenTraffic {
         let isInOrder =
             inFlight.count == lineItemIDs.count
             && zip(inFlight, lineItemIDs).allSatisfy { $0.key.isNamed($1) }
-        return isInOrder || Set(inFlight.map(\.key.name)) == Set(lineItemIDs)
+        return isInOrder
+            || Set(inFlight.map(\.key.nameBytes)) == Set(lineItemIDs.map { ArraySlice($0.utf8) })
     }
 }

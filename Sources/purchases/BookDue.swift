@@ -18,7 +18,8 @@ enum BookDue {
         /// record + item: waits for the record. record + mark + item: for its turn in the net
         /// calculation of a buy; one look finds both.
         case reference = 0x72  // r
-        /// subscription + start + item: a period, live, under way or not owed.
+        /// subscription + start + item: a period of what is live, not owed, or settled one day; see
+        /// ``BookDue/period(of:)``.
         case period = 0x73  // s
         /// purchase key + lane + item: waits for a token.
         case token = 0x74  // t

@@ -110,9 +110,21 @@ struct BookKey: Hashable {
     /// Of an item or a subscription: its id behind the lane.
     var name: String { String(decoding: nameBytes, as: UTF8.self) }
 
-    private var nameBytes: ArraySlice<UInt8> { bytes[(purchaseKeyEnd + Self.laneByteCount)...] }
+    /// Names are compared by these, as keys are: two texts of Swift are equal where Unicode says
+    /// that they look alike.
+    var nameBytes: ArraySlice<UInt8> { bytes[(purchaseKeyEnd + Self.laneByteCount)...] }
 
-    func isNamed(_ name: String) -> Bool { nameBytes.elementsEqual(name.utf8) }
+    func isNamed(_ name: String?) -> Bool {
+        name.map { nameBytes.elementsEqual($0.utf8) } ?? false
+    }
+
+    /// Whether two names are one, byte for byte; none is the same as none.
+    static func isSame(_ name: String?, _ other: String?) -> Bool {
+        guard let name, let other else {
+            return name == nil && other == nil
+        }
+        return name.utf8.elementsEqual(other.utf8)
+    }
 
     /// Of a token.
     var tokenID: TokenID { TokenID(String(decoding: bytes[purchaseKeyEnd...], as: UTF8.self)) }

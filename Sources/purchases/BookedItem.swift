@@ -116,7 +116,8 @@ struct BookedItem: Equatable {
     var wait = Wait.idle
     /// When it began to wait for what it waits for.
     var waitingSince = Timestamp(milliseconds: 0)
-    /// Tokens that Apple refused for the date of the event in turn.
+    /// Tokens that the event in turn goes under no more: Apple refused them for its date, or
+    /// `report` takes no sale under them.
     var excluded: [TokenID] = []
     /// Apple refused a report without saying which item it meant: this one goes alone.
     var goesAlone = false

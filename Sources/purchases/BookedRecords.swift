@@ -172,8 +172,8 @@ struct BookedSubscription: Equatable {
     }
 
     mutating func note(start name: String, at date: Timestamp, offset: Int64) {
-        let first = starts.first { $0.name == name }?.offset ?? offset
-        starts.removeAll { $0.name == name }
+        let first = starts.first { BookKey.isSame($0.name, name) }?.offset ?? offset
+        starts.removeAll { BookKey.isSame($0.name, name) }
         let index = starts.firstIndex { $0.date.map { $0 <= date } ?? true } ?? starts.endIndex
         starts.insert(Start(name: name, date: date, offset: min(first, offset)), at: index)
         starts = Array(starts.prefix(Self.startCountMax))
@@ -188,25 +188,26 @@ struct BookedSubscription: Equatable {
         let isReplaced = known.contains { period in
             period.daysBefore != nil && forgottenUntil.map { $0 <= period.start } ?? true
         }
-        return start == forgottenStart ?? starts.last?.name && !isReplaced
+        return BookKey.isSame(start, forgottenStart ?? starts.last?.name) && !isReplaced
             ? forgotten : Milliseconds(0)
     }
 
     /// Keeps what the life that a start began loses with one of its periods that is forgotten.
     mutating func forget(_ index: Int, of periods: [PaidService.Period], of start: String) {
         func age(_ name: String) -> Int {
-            starts.firstIndex { $0.name == name } ?? starts.endIndex
+            starts.firstIndex { BookKey.isSame($0.name, name) } ?? starts.endIndex
         }
         let known = forgottenStart ?? starts.last?.name ?? start
+        let isKnown = BookKey.isSame(start, known)
         // Of an earlier life nothing is reported any more.
-        guard start == known || age(start) < age(known) else {
+        guard isKnown || age(start) < age(known) else {
             return
         }
-        let before = start == known ? forgotten(of: start, beside: periods) : Milliseconds(0)
+        let before = isKnown ? forgotten(of: start, beside: periods) : Milliseconds(0)
         forgotten = Milliseconds(
             before.count &+ PaidService.loss(of: index, in: periods).count
         )
-        let last = start == known ? forgottenUntil : nil
+        let last = isKnown ? forgottenUntil : nil
         forgottenUntil = max(last ?? periods[index].start, periods[index].start)
         forgottenStart = start
     }

@@ -129,7 +129,7 @@ extension PurchasesStage {
             let holder =
                 switch answer.outcome {
                 case .accepted, .verified: answer.requestIdentifier
-                case .rejected: answer.holder(of: place.key.name)
+                case .rejected: answer.holder(of: place.key)
                 }
             if holder == live.requestIdentifier {
                 return false
@@ -352,8 +352,8 @@ extension PurchasesStage {
 
 extension PurchaseAnswered {
     /// The report that Apple holds a line item of ``verifiedLineItemIDs`` by; nil for any other.
-    func holder(of lineItemID: String) -> String? {
-        guard let index = verifiedLineItemIDs.firstIndex(of: lineItemID),
+    func holder(of item: BookKey) -> String? {
+        guard let index = verifiedLineItemIDs.firstIndex(where: { item.isNamed($0) }),
             verifiedRequestIdentifiers.indices.contains(index)
         else {
             return nil

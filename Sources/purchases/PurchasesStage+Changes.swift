@@ -169,7 +169,7 @@ extension PurchasesStage {
         try book.load(children)
         for child in children {
             if let item = try book.item(child), item.sale?.kind == .refund,
-                item.parent == place.key.name, let live = item.live, !live.isRetracted
+                place.key.isNamed(item.parent), let live = item.live, !live.isRetracted
             {
                 return true
             }
@@ -264,7 +264,7 @@ extension PurchasesStage {
         }
         // One that joined a queue since then has no entry in the store yet.
         for childPlace in recent.waiting(in: group) where isFree {
-            if let child = try book.item(childPlace), child.parent == place.key.name {
+            if let child = try book.item(childPlace), place.key.isNamed(child.parent) {
                 isFree = !child.isQueuedOrSent
             }
         }

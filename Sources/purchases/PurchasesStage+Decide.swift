@@ -59,9 +59,19 @@ extension PurchasesStage {
         guard let number = item.turn, var event = try book.event(number, of: place) else {
             return try goOn(&item, place, &book, now: now)
         }
+        let before = item
         var decision = try decide(number, &item, place, event, &book, now: now)
         if number == 0, case .wait(.rate) = decision {
             decision = try correct(&item, place, &event, &book, into: &plan)
+        }
+        if case .wait(item.wait) = decision, item.wait != .now, item == before,
+            BookKey.isSame(item.parent, before.parent)
+        {
+            // It waits as before: each file of rates would have all that lack one written again.
+            try leaveTurn(&item, place, &book)
+            guard item != before else {
+                return
+            }
         }
         try enact(decision, item, place, event, hasTurn: hasTurn, &book, into: &plan)
         // A token that came while a change of what is not owed was in turn has woken nobody.
@@ -123,6 +133,10 @@ extension PurchasesStage {
         case .wait(let wait):
             move(to: wait)
             book.put(item, at: place)
+            if item.live == nil {
+                // It may have left a queue, and what it refers to wait for that to be retracted.
+                try keepParent(of: item, place, &book, now: now)
+            }
         case .notOwed(let reason):
             metrics.waited(now - item.waitingSince, for: item.wait)
             try notOwed(reason.text, item, place, event, &book, into: &plan)
@@ -151,83 +165,14 @@ extension PurchasesStage {
         try refuse(fault.asFault, item, place, event, &book, into: &plan)
     }
 
-    /// A token came, or what it refers to is reported: decides whether it is owed after all.
-    ///
-    /// `isOver`: its own time is over, and what it refers to may be owed; it waits with that then.
-    func reopen(
-        _ item: BookedItem,
-        _ place: BookPlace,
-        isOver: Bool = false,
-        _ book: inout Book,
-        into plan: inout BatchPlan
-    ) throws(StoreFault) {
-        guard let event = try book.event(0, of: place) else {
-            return
-        }
-        var reopened = item
-        reopened.standing = .pending
-        var decision = try decideBase(&reopened, place, event, &book, now: plan.now)
-        switch decision {
-        case .queue, .wait(.rate): break
-        // Apple has its subscription now: it waits for its token as one that has just come in.
-        case .wait(.token) where isLater(reopened):
-            decision = .wait(.token(until: plan.now + policy.tokenWait))
-        case .refuse(let fault) where fault.rule == .tokenOutOfRange && isLater(reopened):
-            decision = .wait(.token(until: plan.now + policy.tokenWait))
-        // It is owed, and cannot be reported as it is: its dead letter comes with what is due.
-        case .refuse: decision = .wait(.now)
-        // As before: nothing is owed as far as is known.
-        case .wait(.reference(let other, _)) where other.kind == .item:
-            guard isOver else {
-                return try refer(item, to: other.name, place, &book, now: plan.now)
-            }
-        case .notOwed: return try refer(item, to: reopened.parent, place, &book, now: plan.now)
-        case .wait, .repeated: return
-        }
-        reopened.reopensUntil = nil
-        metrics.count(.reopened, "token", of: place.key.lane)
-        try enact(correctable(decision, reopened), reopened, place, event, &book, into: &plan)
-    }
-
-    /// Whether what an item refers to was found to be owed after all: it is on its way to Apple, is there,
-    /// or was refused, after which nothing is known of it.
-    private func mayBeOwed(
-        _ parent: String?,
-        _ place: BookPlace,
-        _ book: Book
-    ) throws(StoreFault) -> Bool {
-        guard let parent else {
-            return false
-        }
-        return try book.item(place.at(place.key.sibling(parent)))?.standing != .notOwed
-    }
-
-    /// What is not owed waits for another item to reopen it, where it refers to that one now.
-    private func refer(
-        _ item: BookedItem,
-        to parent: String?,
-        _ place: BookPlace,
-        _ book: inout Book,
-        now: Timestamp
-    ) throws(StoreFault) {
-        guard parent != item.parent else {
-            return
-        }
-        var item = item
-        item.parent = parent
-        try goOn(&item, place, &book, now: now)
-    }
-
-    private func isLater(_ item: BookedItem) -> Bool {
-        item.sale?.isLaterSubscriptionEvent ?? false
-    }
-
     // MARK: Buys and refunds
 
+    /// `isWaitOver`: no token is waited for any longer.
     func decideBase(
         _ item: inout BookedItem,
         _ place: BookPlace,
         _ event: BookedEvent,
+        isWaitOver: Bool = false,
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) -> Decision {
@@ -265,11 +210,13 @@ extension PurchasesStage {
             kind: kind,
             excluded: item.excluded
         )
-        var until = event.waitsSince + policy.tokenWait
-        if case .token(let reopened) = item.wait {
-            until = max(until, reopened)
+        var until = now
+        if !isWaitOver {
+            until = max(event.waitsSince + policy.tokenWait, catchUpEnd(place.partition, now: now))
+            if case .token(let reopened) = item.wait {
+                until = max(until, reopened)
+            }
         }
-        until = max(until, catchUpEnd(place.partition, now: now))
         let decision = try attribute(asked, place, until: until, &book, now: now)
         guard case .queue = decision, sale.kind == .buy,
             ReportingTerms.of(sale, rates: rates.rates) == nil
@@ -320,7 +267,7 @@ extension PurchasesStage {
         let outOfRange = PurchaseFault(
             .tokenOutOfRange,
             .creationDate,
-            repair: "Send the token that was active at this date: the known ones were not."
+            repair: "Send the token that carries a sale of this date: no known one does."
         )
         switch sale.kind {
         case .refund: return .refuse(outOfRange)

@@ -47,7 +47,11 @@ extension PurchasesStage {
         try wake(&book, &plan)
         let outputCount = plan.outputs.outputs.count
         // What is queued and sent at once is written once.
-        for place in ready.sorted().prefix(limits.reportCountMax) {
+        for place in readyInTurn(countMax: limits.reportCountMax) {
+            guard hasRoomToReport(plan, isTick: false) else {
+                readyFrom = place
+                break
+            }
             ready.remove(place)
             try report(place, &book, into: &plan)
         }
@@ -157,14 +161,15 @@ extension PurchasesStage {
     ) throws(StoreFault) -> Verdict {
         let now = plan.now
         let recordTime = record.time ?? now
+        let history = ReplayHistory(of: record, in: batch)
         let event: PurchaseEvent
         do throws(PurchaseFaults) {
             event = try PurchaseEvent.read(value, from: .topic, now: now)
         } catch {
-            return refuse(error.event, key, error.asFault, at: recordTime, into: &plan)
+            return refuse(error.event, key, error.asFault, at: recordTime, history, into: &plan)
         }
         if let fault = fault(of: record, batch, event, key, plan) {
-            return refuse(event, key, fault, at: recordTime, into: &plan)
+            return refuse(event, key, fault, at: recordTime, history, into: &plan)
         }
         guard let app = apps.appAppleID(event.appAppleID, bundleID: event.bundleID) else {
             let fault = PurchaseFault(
@@ -172,7 +177,7 @@ extension PurchasesStage {
                 event.appAppleID == nil ? .bundleID : .appAppleID,
                 repair: "Name an app of the apps file, and by both names the same one."
             )
-            return refuse(event, key, fault.asFault, at: recordTime, into: &plan)
+            return refuse(event, key, fault.asFault, at: recordTime, history, into: &plan)
         }
         let place = BookPlace(
             partition: record.partition,
@@ -192,7 +197,7 @@ extension PurchasesStage {
             receivedAt: receivedAt,
             readAt: BookedEvent.readAt(now, receivedAt: receivedAt),
             trace: TraceHeader.trace(of: record, in: batch),
-            history: ReplayHistory(of: record, in: batch)
+            history: history
         )
         metrics.count(.received, event.kind.rawValue, of: place.key.lane)
         if event.kind != .buy {
@@ -249,6 +254,7 @@ extension PurchasesStage {
         _ key: PurchaseKey,
         _ fault: Fault,
         at recordTime: Timestamp,
+        _ history: ReplayHistory?,
         into plan: inout BatchPlan
     ) -> Verdict {
         let app = apps.appAppleID(event?.appAppleID, bundleID: event?.bundleID) ?? 0
@@ -275,7 +281,8 @@ extension PurchasesStage {
                     recordTime: recordTime
                 ),
                 settledAt: plan.now,
-                lane: app == 0 ? nil : lane
+                lane: app == 0 ? nil : lane,
+                firstFailedAt: history?.firstFailedAt
             ),
             key,
             trace: nil,
@@ -298,7 +305,7 @@ extension PurchasesStage {
         let item = try book.item(place) ?? BookedItem(touchedAt: plan.now)
         switch item.standing {
         case .pending, .live, .notOwed:
-            guard sale == item.sale || sale == item.first else {
+            guard isSame(sale, item.sale) || isSame(sale, item.first) else {
                 let fault = PurchaseFault(
                     .conflict,
                     .lineItemID,
@@ -328,7 +335,7 @@ extension PurchasesStage {
             metrics.count(.repeated, "repeat", of: place.key.lane)
             return .settled("repeat")
         case .unknown:
-            let isReplay = sale == item.first
+            let isReplay = isSame(sale, item.first)
             return try begin(
                 isReplay ? item.restated ?? sale : sale,
                 first: isReplay ? item.first : nil,
@@ -339,6 +346,12 @@ extension PurchasesStage {
                 &plan
             )
         }
+    }
+
+    /// As texts of Swift two names are equal that only look the same.
+    private func isSame(_ sale: PurchaseEvent, _ other: PurchaseEvent?) -> Bool {
+        sale == other && BookKey.isSame(sale.referenceLineItemID, other?.referenceLineItemID)
+            && BookKey.isSame(sale.subscriptionID, other?.subscriptionID)
     }
 
     /// A sale is worked on from now on; `first` is what was sent first, where it is another now.

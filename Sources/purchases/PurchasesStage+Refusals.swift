@@ -18,8 +18,8 @@ extension PurchasesStage {
     private struct Refusal {
         let answer: PurchaseAnswered
         let token: BookPlace
-        /// Apple's reasons, by the line item that they name.
-        let named: [String: [AppleError]]
+        /// Apple's reasons, by the bytes of the line item's name.
+        let named: [ArraySlice<UInt8>: [AppleError]]
         let isTokenUnknown: Bool
         /// Whether the answer says which items are refused; the others go again.
         let isCulpritKnown: Bool
@@ -29,11 +29,11 @@ extension PurchasesStage {
             self.answer = answer
             self.token = token
             named = Dictionary(grouping: answer.errors.filter { $0.lineItemID != nil }) {
-                $0.lineItemID ?? ""
+                ArraySlice(($0.lineItemID ?? "").utf8)
             }
             isTokenUnknown = answer.errors.contains(where: \.isUnknownToken)
             let named = named
-            isCulpritKnown = items.contains { named[$0.key.name] != nil }
+            isCulpritKnown = items.contains { named[$0.key.nameBytes] != nil }
             itemCount = items.count
         }
 
@@ -43,8 +43,10 @@ extension PurchasesStage {
         var isDuplicate: Bool { answer.primaryExternalPurchaseID != nil }
 
         /// Apple says that an item is retracted already: what was asked for is so.
-        func isRetracted(_ id: String) -> Bool {
-            named[id].map { $0.allSatisfy { $0.name == .repeatErroneousSubmission } } ?? false
+        func isRetracted(_ item: BookKey) -> Bool {
+            named[item.nameBytes].map { errors in
+                errors.allSatisfy { $0.name == .repeatErroneousSubmission }
+            } ?? false
         }
 
         /// What `report` knows of the token had no room: that passes.
@@ -71,11 +73,11 @@ extension PurchasesStage {
             if refusal.isTokenUnknown {
                 _ = try refuse(token, at: answer.settledAt, &book)
             }
-            let id = place.key.name
-            let isRetracted = item.flight?.isRetraction == true && refusal.isRetracted(id)
-            if isRetracted || answer.verifiedLineItemIDs.contains(id) {
+            let key = place.key
+            let isRetracted = item.flight?.isRetraction == true && refusal.isRetracted(key)
+            if isRetracted || answer.verifiedLineItemIDs.contains(where: { key.isNamed($0) }) {
                 var holding = answer
-                holding.requestIdentifier = answer.holder(of: id) ?? answer.requestIdentifier
+                holding.requestIdentifier = answer.holder(of: key) ?? answer.requestIdentifier
                 try accept(place, holding, as: .verified, &book, into: &plan)
                 continue
             }
@@ -105,12 +107,12 @@ extension PurchasesStage {
         into plan: inout BatchPlan
     ) throws(StoreFault) {
         var item = item
-        let errors = refusal.named[place.key.name] ?? refusal.answer.errors
+        let errors = refusal.named[place.key.nameBytes] ?? refusal.answer.errors
         let isBound = try isBound(item, to: refusal.token.key.tokenID, place, &book)
         let isBlamed =
             refusal.isTokenUnknown
             ? isBound
-            : refusal.named[place.key.name] != nil
+            : refusal.named[place.key.nameBytes] != nil
                 || !refusal.isCulpritKnown && refusal.itemCount == 1
         // dedupe makes the token the primary once it has read that: it may be down for days.
         let primary = refusal.answer.primaryExternalPurchaseID
@@ -233,7 +235,14 @@ extension PurchasesStage {
         other.attempts = 0
         other.flight = nil
         other.wait(for: .now, now: plan.now)
-        let decision = try decideBase(&other, place, event, &book, now: plan.now)
+        let decision = try decideBase(
+            &other,
+            place,
+            event,
+            isWaitOver: true,
+            &book,
+            now: plan.now
+        )
         switch decision {
         case .queue, .wait(.rate):
             try enact(decision, other, place, event, hasTurn: true, &book, into: &plan)

@@ -32,6 +32,9 @@ extension PurchasesStage {
             return true
         }
         for group in groups {
+            guard hasRoomToReport(plan) else {
+                return group
+            }
             let token = BookKey(bytes: Array(group.dropFirst(region.count + 2)))
             try report(BookPlace(partition: partition, key: token), &book, into: &plan)
         }
@@ -70,12 +73,18 @@ extension PurchasesStage {
 
     /// Makes reports for the tokens whose queue has grown since the last tick, or whose report was
     /// answered: what is queued and sent in one transaction is one changelog record.
+    ///
+    /// Those that there is no room for stay ready.
     func reportReady(into plan: inout BatchPlan) throws(StoreFault) {
         guard !ready.isEmpty else {
             return
         }
         var book = openBook(plan)
-        for (index, place) in ready.sorted().prefix(limits.readyCountMax).enumerated() {
+        for (index, place) in readyInTurn(countMax: limits.readyCountMax).enumerated() {
+            guard hasRoomToReport(plan) else {
+                readyFrom = place
+                break
+            }
             if index > 0, index % Self.sliceTokenCount == 0 {
                 try close(&book, &plan)
                 book = openBook(plan)
@@ -86,6 +95,14 @@ extension PurchasesStage {
             }
         }
         try close(&book, &plan)
+    }
+
+    /// The tokens that are ready, from the one on that there was no room for: no other has two
+    /// reports before it has one.
+    func readyInTurn(countMax: Int) -> [BookPlace] {
+        let places = ready.sorted()
+        let first = readyFrom.flatMap { from in places.firstIndex { $0 >= from } } ?? 0
+        return Array((places[first...] + places[..<first]).prefix(countMax))
     }
 
     private static let sliceTokenCount = 100
@@ -249,7 +266,7 @@ extension PurchasesStage {
             book.put(item, at: place)
             return true
         }
-        if let other = root.busyWith, other != place.key.name {
+        if root.busyWith != nil, !place.key.isNamed(root.busyWith) {
             item.wait(for: .turn(rootPlace.key), now: now)
             book.put(item, at: place)
             return true
@@ -262,6 +279,10 @@ extension PurchasesStage {
             item.wait(for: wait, now: now)
             book.put(item, at: place)
             try passTurn(of: place, in: rootPlace, &book)
+            if wait == .rate {
+                // It left its queue for long, and its start may wait for that to be retracted.
+                try keepParent(of: item, place, &book, now: now)
+            }
             return true
         case .refused(let fault):
             if fault.rule == .refundTooLarge,

@@ -87,7 +87,8 @@ extension PurchasesStage {
             item: item.flight?.item,
             receivedAt: event.receivedAt,
             settledAt: plan.now,
-            lane: place.key.lane
+            lane: place.key.lane,
+            firstFailedAt: event.history?.firstFailedAt
         )
     }
 

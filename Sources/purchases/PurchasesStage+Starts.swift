@@ -20,8 +20,8 @@ extension PurchasesStage {
         let place = place.at(key)
         var record = try book.subscription(place) ?? BookedSubscription(touchedAt: now)
         // One that comes again takes nobody's place.
-        let isNew = !record.starts.contains { $0.name == sale.lineItemID }
-        for start in record.starts where start.name != sale.lineItemID {
+        let isNew = !record.starts.contains { BookKey.isSame($0.name, sale.lineItemID) }
+        for start in record.starts where !BookKey.isSame(start.name, sale.lineItemID) {
             let other = place.at(key.sibling(start.name))
             // What waits for another start may refer to this one.
             try book.wake(other)
@@ -48,7 +48,7 @@ extension PurchasesStage {
         guard var record = try book.subscription(subscription) else {
             return
         }
-        record.starts.removeAll { $0.name == sale.lineItemID }
+        record.starts.removeAll { BookKey.isSame($0.name, sale.lineItemID) }
         book.put(record, at: subscription)
     }
 
@@ -68,7 +68,8 @@ extension PurchasesStage {
     ) throws(StoreFault) -> String? {
         let id = sale.lineItemID
         guard let record = try book.subscription(subscription),
-            let newest = record.starts.first(where: { $0.name != id }), let date = sale.creationDate
+            let newest = record.starts.first(where: { !BookKey.isSame($0.name, id) }),
+            let date = sale.creationDate
         else {
             return nil
         }
@@ -81,7 +82,7 @@ extension PurchasesStage {
         var found: (name: String, order: Order)?
         var retracted: (name: String, order: Order)?
         var undated: String?
-        for start in record.starts where start.name != id {
+        for start in record.starts where !BookKey.isSame(start.name, id) {
             let place = subscription.at(subscription.key.sibling(start.name))
             let item = try book.item(place)
             guard mayBegin(item, sale) else {
@@ -125,7 +126,10 @@ extension PurchasesStage {
     ) throws(StoreFault) -> BookedSubscription.Start? {
         let id = sale.lineItemID
         let parent = try book.item(subscription.at(subscription.key.sibling(id)))?.parent
-        for start in starts where start.name != id && (parent ?? start.name) == start.name {
+        for start in starts
+        where !BookKey.isSame(start.name, id)
+            && BookKey.isSame(parent ?? start.name, start.name)
+        {
             let place = subscription.at(subscription.key.sibling(start.name))
             guard let begun = start.date, begun <= date,
                 let offset = start.offset, offset < event.offset,

@@ -36,7 +36,8 @@ extension PurchasesStage {
         if let time = sweep.due.time, time <= now {
             sweep.due.time = try decideDue(partition, from: time, &book, into: &plan)
         }
-        if let from = sweep.ratesFrom {
+        // A new file may free any number of sales: they are taken as fast as reports are made.
+        if let from = sweep.ratesFrom, ready.count < limits.readyCountMax {
             sweep.ratesFrom = try wakeRates(partition, from, &book, into: &plan)
         }
         try lookForAnswers(partition, &sweep.answers, &book, into: &plan)
@@ -275,6 +276,7 @@ extension PurchasesStage {
             countMax: limits.decisionCountMax,
             plan.state
         )
+        try book.load(items)
         for item in items {
             try decide(item, isWoken: true, &book, into: &plan)
         }

@@ -44,7 +44,7 @@ extension PurchasesStage {
             book.note(woken: rootPlace)
             return false
         }
-        guard root.busyWith == nil || root.busyWith == name else {
+        guard root.busyWith == nil || place.key.isNamed(root.busyWith) else {
             return false
         }
         if rootPlace == place {
@@ -92,12 +92,12 @@ extension PurchasesStage {
     ) throws(StoreFault) {
         let rootPlace = root(of: item, place)
         if rootPlace == place {
-            guard item.busyWith == place.key.name else {
+            guard place.key.isNamed(item.busyWith) else {
                 return
             }
             item.busyWith = nil
         } else {
-            guard var root = try book.item(rootPlace), root.busyWith == place.key.name else {
+            guard var root = try book.item(rootPlace), place.key.isNamed(root.busyWith) else {
                 return
             }
             root.busyWith = nil
@@ -115,7 +115,7 @@ extension PurchasesStage {
         guard var buy = try book.item(root), buy.live != nil else {
             return
         }
-        if buy.busyWith == place.key.name {
+        if place.key.isNamed(buy.busyWith) {
             buy.busyWith = nil
             book.put(buy, at: root)
         }

@@ -71,7 +71,7 @@ extension PurchasesStage {
         guard let from = look.from else {
             return
         }
-        var first: [BookPlace] = []
+        var first: [(entry: [UInt8], place: BookPlace)] = []
         var group: [UInt8] = []
         var next: [UInt8]?
         var left = limits.queuedCountMax
@@ -91,11 +91,16 @@ extension PurchasesStage {
                 return false
             }
             group = target
-            first.append(BookPlace(partition: partition, key: key))
+            first.append((entry, BookPlace(partition: partition, key: key)))
             return true
         }
-        try book.load(first)
-        for place in first {
+        try book.load(first.map(\.place))
+        for (entry, place) in first {
+            guard hasRoomToReport(plan) else {
+                // The commit, or the next transaction, makes room: the look goes on from here.
+                look.from = entry
+                return
+            }
             guard let item = try book.item(place), case .sent(let token) = item.wait else {
                 continue
             }

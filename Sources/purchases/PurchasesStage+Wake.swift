@@ -161,7 +161,7 @@ extension PurchasesStage {
                 decided
             )
             switch decision {
-            case .wait(item.wait) where decided.parent == item.parent: return
+            case .wait(item.wait) where BookKey.isSame(decided.parent, item.parent): return
             case .queue, .wait:
                 return try enact(
                     decision,

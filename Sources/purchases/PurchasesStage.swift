@@ -27,9 +27,11 @@ final class PurchasesStage: TickingStage {
         var itemCountMax = 100
         /// Bytes of one report, likewise; the envelope is counted in.
         var reportByteCountMax = 256 << 10
-        /// Items that are retracted with the one that they refer to, in one tick: so many are read at
-        /// a time.
+        /// Items that refer to one that is to be retracted, in one read of the store.
         var childCountMax = 200
+        /// Bytes for the next transaction from which on a tick makes no more reports, and a batch
+        /// from twice as many; from half of them on a tick looks for nothing that is due.
+        var tickByteCountMax = 4 << 20
         /// Records of one partition forgotten in one tick.
         var forgottenCountMax = 256
         var forgettingInterval = Milliseconds.seconds(60)
@@ -88,10 +90,14 @@ final class PurchasesStage: TickingStage {
     let waiting = WaitingGroups()
     /// Tokens that the next tick makes a report for; where that is lost the due table names them.
     var ready: Set<BookPlace> = []
+    /// The first of them that the last transaction had no room for, whose turn it is.
+    var readyFrom: BookPlace?
     /// The same after the next commit: the store lacks what their items need to know.
     var later: Set<BookPlace> = []
     var forgetting = ForgettingClock()
     var heldCount = HeldCount()
+    /// Partitions looked through so far: a tick begins where the one before it had no more room.
+    private var sweepCount = 0
     private var nextMeasure = Timestamp(milliseconds: 0)
     private var nextRatesLook = Timestamp(milliseconds: 0)
     var nextTick: Timestamp?
@@ -221,7 +227,9 @@ final class PurchasesStage: TickingStage {
         lookAtRates(now: now)
         defer { metrics.settle(into: &plan) }
         do throws(StoreFault) {
-            for partition in partitions {
+            for _ in partitions.indices where hasRoomToDecide(plan) {
+                let partition = partitions[sweepCount % partitions.count]
+                sweepCount += 1
                 var book = openBook(plan)
                 try sweep(partition, &book, into: &plan)
                 try close(&book, &plan)
@@ -231,11 +239,25 @@ final class PurchasesStage: TickingStage {
         } catch {
             plan.storeFault = error
         }
-        nextTick = earliestWork(now: now)
+        nextTick = earliestWork(plan)
     }
 
     func openBook(_ plan: BatchPlan) -> Book {
         Book(state: plan.state, recent: recent, memory: memory, waiting: waiting)
+    }
+
+    /// Whether a tick, or a batch, may add reports to the next transaction.
+    ///
+    /// Ticks go on while a commit is under way, or waits to be tried again: what they add until
+    /// then must have an end. Batches have twice their room, up to which the loop reads: a sale
+    /// that is sent in the transaction that took it is written once.
+    func hasRoomToReport(_ plan: BatchPlan, isTick: Bool = true) -> Bool {
+        plan.outputs.arena.count < limits.tickByteCountMax * (isTick ? 1 : 2)
+    }
+
+    /// The same for what is due: the other half is for the reports of what was decided.
+    private func hasRoomToDecide(_ plan: BatchPlan) -> Bool {
+        plan.outputs.arena.count < limits.tickByteCountMax / 2
     }
 
     private func lookAtRates(now: Timestamp) {
@@ -264,14 +286,19 @@ final class PurchasesStage: TickingStage {
         }
     }
 
-    private func earliestWork(now: Timestamp) -> Timestamp? {
+    private func earliestWork(_ plan: BatchPlan) -> Timestamp? {
         guard !partitions.isEmpty else {
             return nil
         }
-        guard ready.isEmpty else {
+        let now = plan.now
+        guard ready.isEmpty || !hasRoomToReport(plan) else {
             return now
         }
         var next = min(nextMeasure, nextRatesLook)
+        guard hasRoomToDecide(plan) else {
+            // The commit, or the next transaction, makes room.
+            return next
+        }
         for sweep in sweeps.values {
             if sweep.queuesFrom != nil || sweep.due.hasWaking || sweep.due.forgettable != nil
                 || sweep.ratesFrom != nil || sweep.answers.from != nil

@@ -47,6 +47,7 @@ final class RatesFile: RateSource {
             rates = found
             version = newest
             health?.setCondition("rates", nil)
+            log.info("the exchange rates were read", ("rates", .count(rates.count)))
             return true
         } catch {
             // What is mended may look the same: permissions are no part of a version.

@@ -84,16 +84,10 @@ final class AppBook {
     func reload() -> Bool {
         do throws(ConfigurationFault) {
             (file, signers, verifier) = try Self.read(path: path, rootsPath: rootsPath, log)
-            log.info(
-                "the settings files were read again",
-                ("apps", .integer(Int64(file.apps.count)))
-            )
+            log.settingsWereReadAgain(file)
             return true
         } catch {
-            log.error(
-                "a settings file cannot be read again; what was read before stays in force",
-                ("because", .text(error.sentence))
-            )
+            log.settingsCannotBeReadAgain(error)
             return false
         }
     }

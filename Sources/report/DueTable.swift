@@ -87,8 +87,11 @@ struct DueTable {
 
     // MARK: What is ready
 
-    /// The most urgent debts of a queue, some of each partition, without those that are under way or
-    /// staged; and whether that is all of them.
+    /// The most urgent debts of a queue in their order, at most so many of all partitions together,
+    /// without those that are under way or staged; and whether that is all of them.
+    ///
+    /// What is left out is never more urgent than what is given: each partition is read as far as
+    /// it has something more urgent than what those before it have filled the room with.
     func ready(
         _ queue: SendQueue,
         in partitions: [Int32],
@@ -99,18 +102,26 @@ struct DueTable {
         var isWhole = true
         let prefix = DueKey.start(.ready, queue)
         for partition in partitions {
-            var count = 0
+            let last = debts.count < countMax ? nil : debts.last
+            var found: [ReadyDebt] = []
             try state.scan(.due, partition: partition, from: prefix, within: prefix) { entry, _ in
-                guard let (found, deadline, key) = DueKey.ready(entry), found == queue else {
+                guard let (owner, deadline, key) = DueKey.ready(entry), owner == queue else {
+                    return false
+                }
+                guard found.count < countMax, last.map({ deadline < $0.deadline }) ?? true else {
+                    isWhole = false
                     return false
                 }
                 let place = AccountPlace(key: key, partition: partition)
                 if !busy.contains(place), !isStaged(place) {
-                    debts.append(ReadyDebt(place: place, deadline: deadline))
-                    count += 1
+                    found.append(ReadyDebt(place: place, deadline: deadline))
                 }
-                isWhole = isWhole && count < countMax
-                return count < countMax
+                return true
+            }
+            debts = (debts + found).sorted { $0.deadline < $1.deadline }
+            if debts.count > countMax {
+                debts.removeLast(debts.count - countMax)
+                isWhole = false
             }
         }
         return (debts, isWhole)

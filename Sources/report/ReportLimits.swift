@@ -4,10 +4,8 @@ internal import TokenDomain
 struct ReportLimits {
     /// Debts of one partition that fall due in one tick.
     var dueCountMax = 1_000
-    /// Ready debts of one queue read at once, as many of each of its partitions.
+    /// Ready debts of one queue read at once, the most urgent of all its partitions.
     var readyCountMax = 384
-    /// Of one partition at least.
-    var readyPartitionCountMin = 16
     /// Notices of one partition that the guard serves in one tick, and that are counted.
     var guardedCountMax = 1_000
     /// Accounts of one partition forgotten in one tick.
@@ -54,8 +52,4 @@ struct ReportLimits {
     var standstillHold = Milliseconds.seconds(18)
 
     init() {}
-
-    func readyCountMax(partitionCount: Int) -> Int {
-        max(readyCountMax / max(partitionCount, 1), readyPartitionCountMin)
-    }
 }

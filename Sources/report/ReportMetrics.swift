@@ -90,13 +90,15 @@ final class ReportMetrics {
         )
         rate = metrics.gauge(
             "report_rate_limit_per_second",
-            help: "Requests a second that this replica allows itself, by app and environment.",
+            help: "Requests a second that this replica allows itself, by app, environment and"
+                + " endpoint.",
             labels: ["app", "environment", "endpoint"]
         )
         isStopped = metrics.gauge(
             "report_lane_stopped",
             help:
-                "1 while a lane with something due is stopped for its key, role or address, 0 else.",
+                "1 while a lane with something due, and not paused, is stopped for its key, role or"
+                + " address, 0 else, by app, environment and endpoint.",
             labels: ["app", "environment", "endpoint"]
         )
         isPaused = metrics.gauge(

@@ -50,10 +50,14 @@ struct ReportOutput {
                     ("traceId", .text(account.trace?.traceID ?? ""))
                 )
                 append(refused, trace: account.trace, to: &plan)
-            case .deadLetter(let request, let fault, let origin, let history):
+            case .deadLetter(var request, let fault, let origin, let history):
                 if fault.code == Rejection.conflict.code {
                     tellConflict(of: request.requestIdentifier ?? "", account)
                 }
+                request.deadline = .earlier(
+                    of: request.deadline,
+                    Self.deadline(ofSales: request.lineItems)
+                )
                 var value: [UInt8] = []
                 request.write(to: &value)
                 deadLetter(
@@ -113,13 +117,8 @@ struct ReportOutput {
     /// One line of the ledger, and what is counted of it.
     func append(_ outcome: ReportOutcome, of account: TokenAccount, to plan: inout BatchPlan) {
         var outcome = outcome
-        if let lineItems = outcome.details.lineItems,
-            let sold = LineItemParts.oldestSale(in: lineItems)
-        {
-            outcome.details.bringForward(
-                deadline: ReportPolicy.deadline(ofSale: sold),
-                settledAt: outcome.settledAt
-            )
+        if let deadline = Self.deadline(ofSales: outcome.details.lineItems) {
+            outcome.details.bringForward(deadline: deadline, settledAt: outcome.settledAt)
         }
         // A transaction that is aborted is made again.
         plan.whenCommitted { [metrics, outcome, created = account.tokenCreationDate] in
@@ -131,6 +130,12 @@ struct ReportOutput {
             trace: account.trace,
             to: &plan
         ) { outcome.write(to: &$0) }
+    }
+
+    /// Until when Apple wants new sales, whatever their token has; nil where there are none.
+    private static func deadline(ofSales lineItems: String?) -> Timestamp? {
+        lineItems.flatMap { LineItemParts.oldestSale(in: $0) }
+            .map { ReportPolicy.deadline(ofSale: $0) }
     }
 
     /// The answer to whoever asked for a report of sales.

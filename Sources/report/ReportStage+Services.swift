@@ -6,6 +6,15 @@ internal import Telemetry
 internal import TokenDomain
 
 extension ReportStage {
+    /// Room for all that the stage ever has under way: nothing waits behind another lane.
+    ///
+    /// The longest true answer is a report of ours, as Apple holds it. So 512 answers under way are
+    /// 256 MiB at most, whoever gives them: half of the memory that the worker is given.
+    static let httpLimits = HTTPClient.Limits(
+        concurrency: AppleEnvironment.allCases.count * ReportLimits().hostFlightCountMax,
+        responseByteCountMax: 2 * ReportRequestBody.byteCountMax
+    )
+
     /// The stage in a real worker.
     ///
     /// - Throws: ``ConfigurationFault``, or ``WorkerEnd`` where the HTTP client cannot be made.
@@ -18,12 +27,7 @@ extension ReportStage {
         )
         let http: HTTPClient
         do throws(HTTPClientFault) {
-            // Room for all that the stage ever has under way: nothing waits behind another lane.
-            let room = AppleEnvironment.allCases.count * ReportLimits().hostFlightCountMax
-            http = try HTTPClient(
-                limits: HTTPClient.Limits(concurrency: room),
-                userAgent: "tollway/1.0"
-            )
+            http = try HTTPClient(limits: Self.httpLimits, userAgent: "tollway/1.0")
         } catch {
             throw WorkerEnd(exitCode: 70, sentence: "the HTTP client cannot be made: \(error)")
         }

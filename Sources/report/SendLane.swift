@@ -38,9 +38,10 @@ struct SendLane {
         self.limiter = limiter
     }
 
-    /// Takes over what the due table holds; `isWhole` says whether that is all of it.
+    /// Takes over what is most urgent of the due table, in that order; `isWhole` says whether that
+    /// is all of it.
     mutating func refill(_ debts: [ReadyDebt], isWhole: Bool) {
-        ready = debts.sorted { $0.deadline < $1.deadline }.reversed()
+        ready = debts.reversed()
         hasMore = !isWhole
         needsRefill = false
     }

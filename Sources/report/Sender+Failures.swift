@@ -45,7 +45,9 @@ extension Sender {
     /// Once a second: what time alone changes.
     func lookAtSpells(now: Timestamp) {
         for queue in queues where spells[queue] != nil {
-            let isDue = view.deadlines[queue] != nil && maySend(queue.lane)
+            // For a stopped lane only its probes are sent: its breaker says what is wrong.
+            let isDue =
+                view.deadlines[queue] != nil && maySend(queue.lane) && !isStopped(queue)
             change(queue, now: now) { $0.look(isDue: isDue, now: now) }
             if spells[queue]?.since == nil {
                 spells[queue] = nil

@@ -33,10 +33,9 @@ extension Sender {
         for (queue, lane) in lanes {
             metrics.paced(queue, requestsPerSecond: lane.limiter.requestsPerSecond(now: now))
             metrics.failing(queue, for: spells[queue]?.lasted(now: now) ?? Milliseconds(0))
-            metrics.stopped(
-                queue,
-                partitions.isEmpty ? nil : isStopped(queue) && hasSomething(queue)
-            )
+            // A paused lane is sent no probe: whether its trouble is over cannot be known.
+            let stops = isStopped(queue) && hasSomething(queue) && maySend(queue.lane)
+            metrics.stopped(queue, partitions.isEmpty ? nil : stops)
         }
         for lane in laneSet {
             metrics.paused(lane, partitions.isEmpty ? nil : pause(of: lane) != nil)

@@ -334,7 +334,7 @@ final class Sender {
                     queue,
                     in: partitions,
                     except: busy,
-                    countMax: limits.readyCountMax(partitionCount: partitions.count)
+                    countMax: limits.readyCountMax
                 )
                 lanes[queue]?.refill(debts, isWhole: isWhole)
             }

@@ -86,6 +86,16 @@ struct Invocation: Sendable {
         return time
     }
 
+    /// What `--environment` names; nil where it was not given.
+    ///
+    /// - Throws: exit 2 for a text that names none.
+    func environment() throws(CommandFailure) -> AppleEnvironment? {
+        guard let text = value("--environment") else {
+            return nil
+        }
+        return try AppleEnvironment.read(text, of: "--environment")
+    }
+
     /// The only operand.
     ///
     /// - Throws: exit 2 where it is missing.

@@ -24,7 +24,7 @@ enum OffsetsCommand {
             is. Places that are sound are never touched. Stop the worker first; Kafka gives its
             membership up 15 s later, and refuses before that. What is read again does no
             harm: repeats are settled. The order, with what is lost, and its result go to the
-            audit topic. Exit 3 if every place is sound, 5 without --yes or
+            audit topic. Exit 3 if every place is sound, 4 if a part was set, 5 without --yes or
             while the worker runs.
             """,
         run: run

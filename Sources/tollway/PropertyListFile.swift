@@ -5,7 +5,8 @@ internal import TokenDomain
 enum PropertyListFile {
     static let byteCountMax = 16 << 20
 
-    /// - Throws: exit 2 where the file cannot be read; exit 1, `links.not_a_plist`, where it is none.
+    /// - Throws: exit 2 where the file cannot be read; exit 1, `links.not_a_plist`, where it is none,
+    ///   or its text is UTF-16 or UTF-32.
     static func members(of path: String) throws(CommandFailure) -> [String: PropertyValue] {
         let bytes: [UInt8]
         do throws(ConfigurationFault) {
@@ -20,7 +21,9 @@ enum PropertyListFile {
             throw CommandFailure(
                 .failed,
                 code: "links.not_a_plist",
-                "\(path) is no property list with a dictionary in it, XML or binary"
+                PropertyListReader.isWide(bytes)
+                    ? "\(path) is UTF-16 or UTF-32: save it as UTF-8"
+                    : "\(path) is no property list with a dictionary in it, XML or binary"
             )
         }
         return members

@@ -6,7 +6,8 @@ enum PropertyListReader {
     /// Containers inside one another; Apple's own have three.
     static let depthMax = 64
 
-    /// - Returns: nil where the bytes are no property list with a dictionary in it.
+    /// - Returns: nil where the bytes are no property list with a dictionary in it, or are
+    ///   ``isWide(_:)``.
     static func members(of bytes: [UInt8]) -> [String: PropertyValue]? {
         guard isSound(bytes) else {
             return nil
@@ -34,9 +35,14 @@ enum PropertyListReader {
 
     private static func isBinary(_ bytes: [UInt8]) -> Bool { bytes.starts(with: "bplist".utf8) }
 
+    /// Whether a text is UTF-16 or UTF-32: an XML text begins with ASCII, which has zeros there.
+    ///
+    /// Apple's tools write neither.
+    static func isWide(_ bytes: [UInt8]) -> Bool { bytes.prefix(4).contains(0) }
+
     private static func isSound(_ bytes: [UInt8]) -> Bool {
         guard isBinary(bytes) else {
-            return depth(of: bytes).map { $0 <= depthMax } ?? false
+            return !isWide(bytes) && depth(of: bytes).map { $0 <= depthMax } ?? false
         }
         var list = BinaryPropertyList(bytes)
         return list?.isSound(depthMax: depthMax) ?? false

@@ -90,15 +90,7 @@ enum SignedDataCheck {
                     try invocation.integer("--app-apple-id", default: 0, in: 1...Int.max)
                 )
             }
-            if let text = invocation.value("--environment") {
-                environment = AppleEnvironment(rawValue: text)
-                guard environment != nil else {
-                    throw .usage(
-                        "bad_value",
-                        "--environment is \"\(text)\": it must be production or sandbox"
-                    )
-                }
-            }
+            environment = try invocation.environment()
         }
     }
 

@@ -170,6 +170,23 @@ import TokenDomain
         #expect(try !isOurs(change), "\(name)")
     }
 
+    /// As texts of Swift the two ids are equal.
+    @Test func `has each line item under its own id, byte for byte`() throws {
+        let ids = ["caf\u{e9}", "cafe\u{301}"]
+        func report(_ items: [(id: String, quantity: Int)]) throws -> JSONValue {
+            let list = items.map { #"{"lineItemId":"\#($0.id)","quantity":\#($0.quantity)}"# }
+            let text = #"{"requestIdentifier":"r","lineItems":[\#(list.joined(separator: ","))]}"#
+            return try #require(JSONValue(Array(text.utf8)))
+        }
+        let sent = try report([(ids[0], 1), (ids[1], 2)])
+        let held = try report([(ids[1], 3), (ids[0], 1)])
+        #expect(
+            ReportComparison.itemsHeld(sent: sent, held: held)
+                == [Array(ids[0].utf8): true, Array(ids[1].utf8): false]
+        )
+        #expect(ReportComparison.differences(sent: sent, held: held).map(\.field) == ["quantity"])
+    }
+
     @Test func `without line items is ours with none, or an empty list`() throws {
         let text = #"{"requestIdentifier":"r","externalPurchaseId":"a","status":"NO_LINE_ITEM"}"#
         let sent = try #require(JSONValue(Array(text.utf8)))

@@ -131,6 +131,31 @@ import TokenWire
         tally.note(Array("{\"no\":\"token\"}".utf8).span)
         #expect(tally.fault == "has 1 records that nobody sent")
     }
+
+    @Test(arguments: [
+        ([5, 7], nil as String?),
+        ([5], "has 1 of the 2 sent"),
+        ([5, 7, 7], "has number 7 twice"),
+        ([5, 7, 9], "has 1 records that nobody sent"),
+    ])
+    func `are missed where fewer came than are owed so far`(numbers: [Int], fault: String?) {
+        var tally = BenchTally(5..<8)
+        for number in numbers {
+            tally.note(value(number, "distinct").span)
+        }
+        #expect(tally.fault(seenCountMin: 2) == fault)
+    }
+}
+
+@Suite struct `What a bench fills` {
+    @Test func `is named on the command line as in its help`() {
+        let named = BenchFill.help.matches(of: /\[([a-z-]+)=N\]/).map { String($0.1) }
+        #expect(named.count == BenchFillRecords.Part.allCases.count + 1)
+        for name in named where name != "days" {
+            #expect(BenchFillRecords.Part(rawValue: name) != nil, "\(name)")
+        }
+        #expect(BenchFill.names == Set(named))
+    }
 }
 
 @Suite struct `The report of a bench` {
@@ -185,6 +210,18 @@ import TokenWire
         #expect(row.ratio(to: row.beside[0]) == nil)
         #expect(nothing.recordsPerSecond == 0)
         #expect(BenchReport.text([row], cluster: "a cluster", format: .table).contains(" - "))
+    }
+
+    @Test func `takes no run that was too short to be timed for a result`() {
+        let nothing = BenchSample(recordCount: 0, seconds: 0, cpuSeconds: 1, peakByteCount: 1)
+        var row = row("decode", [nothing, sample(100), nothing])
+        #expect(row.own.recordsPerSecond == 100)
+        #expect(row.own.cpuMicroseconds == 5_000)
+        row.goals = BenchRow.Goals(cpuMicroseconds: 9_000)
+        #expect(row.misses.isEmpty)
+        row.own.samples = [nothing]
+        row.goals = BenchRow.Goals(cpuMicroseconds: 2_000_000)
+        #expect(row.misses == ["nothing was timed"])
     }
 
     @Test func `says each goal that is missed`() {
@@ -340,6 +377,7 @@ import TokenWire
         (["--runs", "0"], "usage.bad_value"),
         (["--records", "99"], "usage.bad_value"),
         (["--records"], "usage.missing_value"),
+        (["--scale", "--keys", "9999"], "usage.bad_value"),
         (["drain", "x"], "usage.unknown_option"),
         (["copy", "colour=blue"], "usage.bad_value"),
         (["copy", "from"], "usage.bad_value"),

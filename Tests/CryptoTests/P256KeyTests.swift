@@ -4,10 +4,13 @@ import Testing
 @Suite struct `Keys on P-256` {
     /// RFC 7515, A.3.
     enum Example {
-        static let publicKeyDER =
-            bytes("3059301306072a8648ce3d020106082a8648ce3d03010703420004")
-            + bytes(base64URL: "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU")
-            + bytes(base64URL: "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0")
+        static let publicKey = """
+            -----BEGIN PUBLIC KEY-----
+            MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV7
+            6e8Tus9uPHvRVEXH8UTNG72bfocs3+257rn0s2ldbqkLJK2KRiMohYjlrQ==
+            -----END PUBLIC KEY-----
+
+            """
         static let message = Array(
             ("eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFt"
                 + "cGxlLmNvbS9pc19yb290Ijp0cnVlfQ").utf8
@@ -19,14 +22,14 @@ import Testing
     }
 
     @Test func `verify the example of RFC 7515`() throws {
-        let key = try P256PublicKey(der: Example.publicKeyDER)
+        let key = try P256PublicKey(pem: Array(Example.publicKey.utf8))
         #expect(key.verify(signature: Example.signature, message: Example.message))
-        #expect(key.der == Example.publicKeyDER)
+        #expect(key.pem == Array(Example.publicKey.utf8))
     }
 
     @Test(arguments: 0..<64)
     func `refuse a signature with one bit changed`(byteIndex: Int) throws {
-        let key = try P256PublicKey(der: Example.publicKeyDER)
+        let key = try P256PublicKey(pem: Array(Example.publicKey.utf8))
         var signature = Example.signature
         signature[byteIndex] ^= 0x10
         #expect(!key.verify(signature: signature, message: Example.message))
@@ -34,13 +37,13 @@ import Testing
 
     @Test(arguments: [0, 1, 32, 63, 65, 70, 128])
     func `refuse a signature of another length`(count: Int) throws {
-        let key = try P256PublicKey(der: Example.publicKeyDER)
+        let key = try P256PublicKey(pem: Array(Example.publicKey.utf8))
         let signature = Array((Example.signature + Example.signature).prefix(count))
         #expect(!key.verify(signature: signature, message: Example.message))
     }
 
     @Test func `refuse r and s out of range`() throws {
-        let key = try P256PublicKey(der: Example.publicKeyDER)
+        let key = try P256PublicKey(pem: Array(Example.publicKey.utf8))
         let zero = [UInt8](repeating: 0, count: 32)
         let large = [UInt8](repeating: 0xff, count: 32)
         for signature in [zero + zero, zero + large, large + zero, large + large] {
@@ -93,17 +96,15 @@ import Testing
         #expect(throws: fault) { try P256PrivateKey(pem: Array(text.utf8)) }
     }
 
-    @Test func `refuse bytes after the end, and points off the curve`() {
-        #expect(throws: CryptoFault.malformed) {
-            try P256PublicKey(der: Example.publicKeyDER + [0])
-        }
-        #expect(throws: CryptoFault.malformed) {
-            try P256PublicKey(der: Array(Example.publicKeyDER.dropLast()))
-        }
-        #expect(throws: CryptoFault.malformed) { try P256PublicKey(der: []) }
-        #expect(throws: CryptoFault.malformed) { try P256PublicKey(pem: Array(KeyFiles.p256.utf8)) }
-        var offCurve = Example.publicKeyDER
-        offCurve[offCurve.count - 1] ^= 1
-        #expect(throws: CryptoFault.malformed) { try P256PublicKey(der: offCurve) }
+    /// The last one is a point that is not on the curve.
+    @Test(arguments: [
+        KeyFiles.p256,
+        "",
+        "no key at all",
+        String(Example.publicKey.prefix(120)),
+        Example.publicKey.replacing("hYjlrQ==", with: "hYjlrA=="),
+    ])
+    func `refuse a file that is no such public key`(text: String) {
+        #expect(throws: CryptoFault.malformed) { try P256PublicKey(pem: Array(text.utf8)) }
     }
 }

@@ -91,6 +91,52 @@ import TokenDomain
         #expect(bench.submit().map(\.changes.count).reduce(0, +) <= 1)
     }
 
+    /// Of a token that Apple refused before it was read, which is stored; what follows is not yet.
+    @Test(arguments: [false, true])
+    func `stay where they expire in the store alone`(isUnderWay: Bool) throws {
+        let bench = DedupeBench(partitionCount: 1)
+        let token = Dedupe.token("a")
+        try expire(with: token, isUnderWay: isUnderWay, bench)
+        #expect(try bench.entryCount() == 2)
+        #expect(try bench.judge([token]) == [.again])
+    }
+
+    @Test(arguments: [false, true])
+    func `go with the place that they have outside the store`(isUnderWay: Bool) throws {
+        let bench = DedupeBench(partitionCount: 1)
+        let token = Dedupe.token("a", creation: 1, expiration: 2, receivedAt: 3)
+        try expire(with: token, isUnderWay: isUnderWay, bench)
+        #expect(try bench.entryCount() == 0)
+        #expect(try bench.restored().entryCount() == 0)
+    }
+
+    /// Has a stored refusal expire after `token`, the one that was refused, was read, and before
+    /// the store learns of that.
+    private func expire(
+        with token: TokenDecoded,
+        isUnderWay: Bool,
+        _ bench: DedupeBench
+    ) throws {
+        let expiry = bench.now + Self.lifetime
+        #expect(try bench.refuse(["a"]) == [.refused])
+        try bench.submitAndCommit()
+        bench.now = expiry + -.seconds(2)
+        try bench.passADay()
+        try bench.submitAndCommit()
+        #expect(try bench.entryCount() == 1)
+        bench.now = expiry + -.seconds(1)
+        #expect(try bench.judge([token]) == [.primary])
+        if isUnderWay {
+            _ = bench.submit()
+        }
+        bench.now = expiry
+        try bench.hearTime()
+        if isUnderWay {
+            try bench.commit()
+        }
+        try bench.submitAndCommit()
+    }
+
     @Test(arguments: [365, 500, 36_500] as [Int64])
     func `stay, where the clock of this machine goes ahead for longer than any pause, and back`(
         days: Int64

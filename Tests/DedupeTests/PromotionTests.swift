@@ -114,7 +114,12 @@ import TokenWire
             case 0, 1: try bench.submitAndCommit()
             case 2:
                 try bench.submitAndCommit()
-                bench = try bench.restored()
+                let restored = try bench.restored()
+                #expect(
+                    try restored.stores[0]?.checksum() == bench.stores[0]?.checksum(),
+                    "seed \(seed): the store is the fold of its changelog: \(history)"
+                )
+                bench = restored
             default: break
             }
         }

@@ -51,13 +51,8 @@ enum TokenRules {
         guard lasting.withLock({ read(text, by: &$0) }) == plain else {
             return "a token is another behind others"
         }
-        let json: [UInt8]
-        do throws(Base64Fault) {
-            json = try Base64URL.decodeLenient(text.span)
-        } catch {
-            return nil
-        }
-        guard json.first == UInt8(ascii: "{"), json.contains(UInt8(ascii: ":")),
+        guard let json = bytes(ofBase64: text), json.first == UInt8(ascii: "{"),
+            json.contains(UInt8(ascii: ":")),
             json.count < TextLimit.tokenText.byteCountMax / 2
         else {
             return nil
@@ -73,6 +68,41 @@ enum TokenRules {
             return "only the plain form of a token is good: \(fault.code)"
         case (.failure(let fault), .success):
             return "only the plain form of a token is \(fault.code)"
+        }
+    }
+
+    /// Base64 as tokens have it, read one character at a time: in both alphabets, padded or not,
+    /// with a blank for a plus sign; nil where the text is none.
+    private static func bytes(ofBase64 text: [UInt8]) -> [UInt8]? {
+        var characters = text[...]
+        for _ in 0..<2 where characters.last == UInt8(ascii: "=") {
+            characters.removeLast()
+        }
+        guard characters.count % 4 != 1 else {
+            return nil
+        }
+        var bytes: [UInt8] = []
+        var bits: UInt32 = 0
+        for (index, character) in characters.enumerated() {
+            guard let digit = value(ofBase64: character) else {
+                return nil
+            }
+            bits = bits << 6 | UInt32(digit)
+            if index % 4 > 0 {
+                bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(6 - index % 4 * 2)))
+            }
+        }
+        return bytes
+    }
+
+    private static func value(ofBase64 character: UInt8) -> UInt8? {
+        switch character {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): character - UInt8(ascii: "A")
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a") + 26
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0") + 52
+        case UInt8(ascii: "-"), UInt8(ascii: "+"), UInt8(ascii: " "): 62
+        case UInt8(ascii: "_"), UInt8(ascii: "/"): 63
+        default: nil
         }
     }
 

@@ -187,6 +187,45 @@ struct `Requests that share a connection` {
         #expect(answer.connection == 3)
     }
 
+    /// Goal: one connection that could not be opened leaves the host with too few for a while only.
+    ///
+    /// Method: the first allows one request and does not answer it; the second breaks
+    /// in its handshake. Nothing but the client itself says when the while is over.
+    @Test func `are sent over a third connection some time after one could not be opened`() throws {
+        let server = try ScriptedServer(
+            "one-at-first",
+            count: 1,
+            limits: HTTPClient.Limits(connectTimeoutMilliseconds: 5_000)
+        )
+        server.submit("/silent", body: [1], tag: 1)
+        try #require(try server.turn { try server.hasWhole("/silent") })
+        server.submit("/echo", body: [2], tag: 2)
+        let hasCome = try server.turn(looks: false) { server.response(2) != nil }
+        #expect(hasCome)
+        #expect(server.response(2)?.answer?.connection == 3)
+        #expect(server.response(1) == nil)
+    }
+
+    /// Goal: a connection that may never be open keeps no request from one that has room.
+    ///
+    /// Method: the first allows three requests; a second one, for the fourth, gets no handshake.
+    @Test func `do not wait for a connection to open where another has room`() throws {
+        let server = try ScriptedServer(
+            "three-then-deaf",
+            limits: HTTPClient.Limits(connectTimeoutMilliseconds: 60_000)
+        )
+        var last: HTTPClientRequest.ID?
+        for tag in 1...3 {
+            last = server.submit("/silent/\(tag)", body: [1], tag: tag)
+            try #require(try server.turn { try server.hasWhole("/silent/\(tag)") })
+        }
+        server.submit("/echo", body: [4], tag: 4)
+        server.client.run()
+        server.client.cancel(try #require(last))
+        #expect(try server.send("/echo", body: [5]).answer?.connection == 1)
+        #expect(server.response(4) == nil)
+    }
+
     @Test func `do not share the failure of one`() throws {
         let server = try ScriptedServer("gather", count: 3)
         server.submit("/echo", body: [0], tag: 0)

@@ -152,9 +152,12 @@ final class ScriptedServer {
     }
 
     /// Runs the client until the condition holds, or waits without it; false where that takes too long.
+    ///
+    /// Unless it `looks`, it runs the client only when that wakes.
     func turn(
         seconds: Double = 20,
         runsClient: Bool = true,
+        looks: Bool = true,
         until condition: () throws -> Bool
     ) throws -> Bool {
         let end = ContinuousClock.now + .seconds(seconds)
@@ -163,8 +166,8 @@ final class ScriptedServer {
                 return false
             }
             var entry = pollfd(fd: client.wakeDescriptor, events: Int16(POLLIN), revents: 0)
-            _ = unsafe poll(&entry, runsClient ? 1 : 0, 10)
-            guard runsClient else {
+            let isWoken = unsafe poll(&entry, runsClient ? 1 : 0, 10) > 0
+            guard runsClient, looks || isWoken else {
                 continue
             }
             client.run()

@@ -488,10 +488,24 @@ class UnequalInTurn(Unequal):
 class NoneAtFirst(Connection):
     """The first COUNT allow no stream, and the next one breaks in its handshake."""
 
+    allowed_count = 0
+
     def begin(self):
         if self.number <= self.count:
-            self.settings = {MAX_CONCURRENT_STREAMS: 0}
+            self.settings = {MAX_CONCURRENT_STREAMS: self.allowed_count}
         super().begin()
+
+
+class OneAtFirst(NoneAtFirst):
+    """The same, but those allow one."""
+
+    allowed_count = 1
+
+
+class Three(Connection):
+    """Allows three streams."""
+
+    settings = {MAX_CONCURRENT_STREAMS: 3}
 
 
 class GoingAway(Gathering):
@@ -610,6 +624,8 @@ SCENARIOS = {
     "one-then-none": (One, Unequal, ["h2"]),
     "one-then-none-in-turn": (One, UnequalInTurn, ["h2"]),
     "none-at-first": (NoneAtFirst, NoneAtFirst, ["h2"]),
+    "one-at-first": (OneAtFirst, OneAtFirst, ["h2"]),
+    "three-then-deaf": (Three, None, ["h2"]),
     "gather": (Gathering, Connection, ["h2"]),
     "one": (One, One, ["h2"]),
     "going-away": (GoingAway, Connection, ["h2"]),
@@ -633,7 +649,7 @@ def serve(kind, accepted, connection_number, count, context):
     # Small frames one after the other: without this the second waits for the first's ack.
     accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
-        if kind is NoneAtFirst and connection_number == count + 1:
+        if issubclass(kind, NoneAtFirst) and connection_number == count + 1:
             accepted.shutdown(socket.SHUT_RDWR)
         tls = context.wrap_socket(accepted, server_side=True)
     except OSError:

@@ -1,7 +1,9 @@
-import Kafka
+import CKafka
 import LocalKafka
 import RecordLogContract
 import Testing
+
+@testable import Kafka
 
 /// Records that are removed before they were read: nothing of that may pass in silence.
 @Suite(.enabled(if: RealKafka.isThere, RealKafka.skipped))
@@ -119,6 +121,39 @@ struct `Records lost before they were read` {
             #expect(batch.records.map(\.offset) == Array(0..<count))
             #expect(count < 150)
             #expect(seen == .recordsLost(place, position: count, start: 150, end: 150))
+        }
+    }
+
+    /// Goal: who has read a topic to its end loses nothing by retention.
+    ///
+    /// Method: a transaction's marker lies behind the last record. Reading begins anew, as it does
+    /// where a right was refused for a time.
+    @Test func `are none where only a marker lay behind what was read`() async throws {
+        try await onThread {
+            let world = try RealKafka.shared.world(.exactlyOnce)
+            let other = try world.makeTopic(partitionCount: 1)
+            let source = try makeKeepingTopic(world)
+            let target = try world.makeTopic(partitionCount: 1)
+            let writer = try Member(world, group: "writer", sources: [other], targets: [source])
+            defer { writer.close() }
+            var outputs = OutputBatch()
+            outputs.append(OutsideRecord(partition: 0, key: nil, value: [1]), topic: 0)
+            let place = TopicPartition(topic: other, partition: 0)
+            _ = try writer.commit(outputs, positions: [place: 0])
+            let member = try Member(world, group: "idle", sources: [source], targets: [target])
+            defer { member.close() }
+            let log = try #require(member.log as? KafkaLog)
+            func readEnd() throws {
+                var batch = RecordBatch()
+                try until(world, "no end came behind the marker") {
+                    _ = try log.poll(into: &batch, recordCountMax: 10, waitMilliseconds: 50)
+                    return batch.ends.contains { $0.offset == 2 } ? true : nil
+                }
+            }
+            try readEnd()
+            try age(source, to: 2, world)
+            try log.handle.rewind(to: [])
+            try readEnd()
         }
     }
 

@@ -60,7 +60,7 @@ struct `A session that ends while Kafka is away` {
         try await withWorld { cluster, world in
             let member = try Self.memberThatHoldsOn(cluster, world)
             defer { member.close() }
-            let fault = try Self.fault(of: member, world)
+            let fault = try lastFault(of: member, world)
             guard case .unusable(let message) = fault else {
                 Issue.record("\(String(describing: fault))")
                 return
@@ -75,7 +75,7 @@ struct `A session that ends while Kafka is away` {
             defer { member.close() }
             let twin = try Member(world, group: "slow", sources: member.log.sources)
             defer { twin.close() }
-            let fault = try Self.fault(of: member, world)
+            let fault = try lastFault(of: member, world)
             guard case .fenced = fault else {
                 Issue.record("\(String(describing: fault))")
                 return
@@ -126,14 +126,88 @@ struct `A session that ends while Kafka is away` {
         try cluster.restart(node: 0)
         return member
     }
+}
 
-    private static func fault(of member: Member, _ world: KafkaWorld) throws -> LogFault? {
-        #expect(throws: LogFault.self) {
-            var batch = RecordBatch()
-            try until(world, "Kafka calls it nothing") { () throws -> Bool? in
-                _ = try member.log.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 50)
-                return nil
+/// Of the embedded broker, which never tells who is in a group: there a name counts as taken.
+@Suite struct `A worker that joins anew` {
+    /// UNKNOWN_MEMBER_ID: the client library forgets its member id, as where a session ends.
+    private static let unknownMember: Int32 = 25
+    private static let fencedInstance: Int32 = 82
+
+    /// Goal: two of its own joins that cross are no twin.
+    ///
+    /// Method: the answer of a coordinator that stood still, and served the older one last.
+    @Test func `blames no twin before it has partitions`() async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            let member = try Member(world, group: "g", sources: ["source"])
+            defer { member.close() }
+            try Self.endSession(of: member, mock, world)
+            mock.pushErrors([Self.fencedInstance], for: .joinGroup)
+            try member.log.completeRevocation()
+            let fault = try lastFault(of: member, world)
+            guard case .unusable(let message) = fault else {
+                Issue.record("\(String(describing: fault))")
+                return
             }
+            #expect(message.contains("the session ended while Kafka was away"), "\(message)")
+        }
+    }
+
+    @Test func `is fenced as ever once it has partitions`() async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            let member = try Member(world, group: "g", sources: ["source"])
+            defer { member.close() }
+            try Self.endSession(of: member, mock, world)
+            try member.log.completeRevocation()
+            var batch = RecordBatch()
+            try until(world, "it is given nothing again") { () throws -> Bool? in
+                let event = try member.log.poll(
+                    into: &batch,
+                    recordCountMax: 1,
+                    waitMilliseconds: 50
+                )
+                guard case .assigning = event else {
+                    return nil
+                }
+                _ = try member.log.completeAssignment()
+                return true
+            }
+            mock.pushErrors([Self.fencedInstance], for: .heartbeat)
+            let fault = try lastFault(of: member, world)
+            guard case .fenced = fault else {
+                Issue.record("\(String(describing: fault))")
+                return
+            }
+        }
+    }
+
+    private static func endSession(
+        of member: Member,
+        _ mock: MockBroker,
+        _ world: KafkaWorld
+    ) throws {
+        mock.pushErrors([unknownMember], for: .heartbeat)
+        var batch = RecordBatch()
+        let place = TopicPartition(topic: "source", partition: 0)
+        try until(world, "the session does not end") {
+            try member.log.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 50)
+                == .lost([place]) ? true : nil
+        }
+    }
+}
+
+private func lastFault(of member: Member, _ world: KafkaWorld) throws -> LogFault? {
+    #expect(throws: LogFault.self) {
+        var batch = RecordBatch()
+        try until(world, "Kafka calls it nothing") { () throws -> Bool? in
+            _ = try member.log.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 50)
+            return nil
         }
     }
 }

@@ -208,7 +208,8 @@ package enum MessageExamples {
             item: nil,
             receivedAt: time,
             settledAt: time,
-            lane: Lane(appAppleID: 7, environment: .sandbox)
+            lane: Lane(appAppleID: 7, environment: .sandbox),
+            firstFailedAt: "2026-01-01T00:00:00.000Z"
         ),
     ]
     package static let accountTokensRequested = [

@@ -23,7 +23,7 @@ import TokenWire
         let broker = try MockBroker(topics: [topic: 4])
         defer { broker.close() }
         let configuration = try configuration(broker.bootstrapServers)
-        #expect(GapInLog.ask(own, configuration) == own)
+        #expect(GapInLog.ask(own, configuration, isOurs: isOurs) == own)
         let producer = try KafkaProducer(settings: configuration.kafka, targets: [topic])
         defer { producer.close(deadlineMilliseconds: 1_000) }
         var outputs = OutputBatch()
@@ -32,14 +32,53 @@ import TokenWire
         }
         try producer.produce(outputs, tags: outputs.outputs.map { _ in 0 })
         try #require(producer.flush(deadlineMilliseconds: 20_000))
-        #expect(GapInLog.ask(own, configuration) == nil)
+        #expect(GapInLog.ask(own, configuration, isOurs: isOurs) == nil)
         // Kafka has nothing of the time before: there is nothing to ask.
         let removed = GapWatch.Gap(from: nil, to: own.to)
-        #expect(GapInLog.ask(removed, configuration) == removed)
+        #expect(GapInLog.ask(removed, configuration, isOurs: isOurs) == removed)
     }
 
-    private func append(_ time: Timestamp, to outputs: inout OutputBatch) {
-        let notification = NotificationReceived(signedPayload: "a.b.c", receivedAt: time)
+    /// Anybody has a genuine one of his own, and may send it every six days.
+    @Test func `is not closed by what Apple sent to somebody else`() throws {
+        let topic = "tollway.notifications.received.v1"
+        let broker = try MockBroker(topics: [topic: 1])
+        defer { broker.close() }
+        let configuration = try configuration(broker.bootstrapServers)
+        let producer = try KafkaProducer(settings: configuration.kafka, targets: [topic])
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        // Of the past, by any clock that runs this.
+        let first = Timestamp(milliseconds: 1_700_000_000_000)
+        let gap = GapWatch.Gap(from: first, to: first + .hours(166))
+        var outputs = OutputBatch()
+        append(first, to: &outputs)
+        append(first + .hours(86), of: Self.stranger, to: &outputs)
+        append(gap.to, to: &outputs)
+        try producer.produce(outputs, tags: outputs.outputs.map { _ in 0 })
+        try #require(producer.flush(deadlineMilliseconds: 20_000))
+        #expect(GapInLog.ask(gap, configuration, isOurs: isOurs) == gap)
+        #expect(GapInLog.ask(gap, configuration) { _ in true } == nil)
+        // A worker that begins before the last of them.
+        func last(start: Int64, isOurs: NotificationsStage.IsOurs) throws -> GapWatch.Before {
+            try LastNotice.last(starts: [start], committed: [2], configuration, isOurs: isOurs)
+        }
+        #expect(try last(start: 0, isOurs: isOurs) == .last(first))
+        #expect(try last(start: 0) { _ in false } == .unknown)
+        // Only the stranger's is left of what was read.
+        #expect(try last(start: 1, isOurs: isOurs) == .removed)
+    }
+
+    private static let stranger = "of.somebody.else"
+
+    private func isOurs(_ received: NotificationReceived) -> Bool {
+        received.signedPayload != Self.stranger
+    }
+
+    private func append(
+        _ time: Timestamp,
+        of signedPayload: String = "a.b.c",
+        to outputs: inout OutputBatch
+    ) {
+        let notification = NotificationReceived(signedPayload: signedPayload, receivedAt: time)
         let key = outputs.place("\(time.milliseconds)".utf8)
         outputs.append(topic: 0, key: key) { notification.write(to: &$0) }
     }
@@ -59,10 +98,10 @@ import TokenWire
         }
         try producer.produce(outputs, tags: outputs.outputs.map { _ in 0 })
         try #require(producer.flush(deadlineMilliseconds: 20_000))
-        #expect(GapInLog.ask(own, configuration) == nil)
+        #expect(GapInLog.ask(own, configuration, isOurs: isOurs) == nil)
     }
 
     @Test func `is told as it is where Kafka does not answer`() throws {
-        #expect(GapInLog.ask(own, try configuration("127.0.0.1:1")) == own)
+        #expect(GapInLog.ask(own, try configuration("127.0.0.1:1"), isOurs: isOurs) == own)
     }
 }

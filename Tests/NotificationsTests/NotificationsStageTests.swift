@@ -90,13 +90,6 @@ struct NotificationDraft: Sendable {
         let metrics = Metrics()
         var asked: [GapWatch.Gap] = []
         let files = TrustFiles(apps: AppsFile(apps: []), roots: payloads.roots)
-        let stage = try NotificationsStage(
-            metrics: GapMetrics(metrics),
-            whole: { gap in
-                asked.append(gap)
-                return isInLog ? gap : nil
-            }
-        ) { files }
         let start = Timestamp(milliseconds: 1_700_000_000_000)
         let test = payloads.sign(#"{"notificationType":"TEST","signedDate":1700000000000}"#)
         // None of them shows that the door stood open to Apple: a forgery, a buyer's transaction, and what
@@ -106,6 +99,24 @@ struct NotificationDraft: Sendable {
         draft.bundle = #""bundleId":"com.stranger""#
         let foreign = payloads.sign(draft.payload)
         let sale = payloads.sign(#"{"transactionId":"1","signedDate":1700000000000}"#)
+        func ours(_ isOurs: NotificationsStage.IsOurs) -> [Bool] {
+            [test, "a.b.c", sale, foreign].map {
+                isOurs(NotificationReceived(signedPayload: $0, receivedAt: start))
+            }
+        }
+        var told: [[Bool]] = []
+        let stage = try NotificationsStage(
+            gapCounter: GapWatch.counter(in: metrics),
+            before: { isOurs in
+                told.append(ours(isOurs))
+                return .unknown
+            },
+            whole: { gap, isOurs in
+                asked.append(gap)
+                told.append(ours(isOurs))
+                return isInLog ? gap : nil
+            }
+        ) { files }
         let heard =
             [(0, test), (1, test), (100, "a.b.c"), (101, sale)]
             + [(150, foreign), (200, test), (201, test), (1_000_000, test)]
@@ -122,6 +133,8 @@ struct NotificationDraft: Sendable {
                 GapWatch.Gap(from: start + .hours(201), to: now),
             ]
         )
+        // The same is told to those who look into the log: at the start, and with each gap.
+        #expect(told == Array(repeating: [true, false, false, false], count: 3))
         let line = "tollway_notification_gaps_total \(isInLog ? 2 : 0)\n"
         let text = String(decoding: metrics.render(), as: UTF8.self)
         #expect(text.contains(line), "\(text)")

@@ -1,8 +1,8 @@
 import Simulation
-import StageRuntime
 import Testing
 import TokenDomain
 
+@testable import StageRuntime
 @testable import purchases
 
 /// What a sale costs is counted in changelog records: each is written to Kafka, to the store and
@@ -84,6 +84,161 @@ import TokenDomain
         }
         try bench.settle()
         #expect(recordCount(bench) == 10)
+    }
+
+    @Test func `is no record for one that waits for a rate where another one comes`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna) { $0.pricingCurrency = AlphaCode("ISK") })
+        try bench.pass(.minutes(1))
+        let before = recordCount(bench)
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,UYU,EUR,0.022\n".utf8))
+        bench.rates.isChanged = true
+        try bench.pass(.minutes(1))
+        #expect(recordCount(bench) == before)
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        bench.rates.isChanged = true
+        try bench.pass(.minutes(1))
+        #expect(bench.count(.reported) == 1)
+    }
+
+    /// A tick adds to the next transaction while one is under way, however long that takes.
+    @Test func `is no more memory than a transaction has room for where a rate comes for many`()
+        throws
+    {
+        let bench = PurchasesBench(partitionCount: 2)
+        bench.limits.decisionCountMax = 10
+        bench.limits.tickByteCountMax = 64 << 10
+        let instance = bench.launch()
+        for number in 0..<10 {
+            bench.token("t\(number)", customer: bench.customer(number))
+        }
+        for number in 0..<300 {
+            bench.sale(
+                bench.buy("a\(number)", bench.customer(number % 10)) {
+                    $0.pricingCurrency = AlphaCode("ISK")
+                }
+            )
+        }
+        try bench.settle()
+        #expect(bench.reports.isEmpty)
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        bench.rates.isChanged = true
+        bench.clock.now = bench.clock.now + .seconds(5)
+        bench.cluster.faults.outcomeDelayMax = 60
+        var byteCountMax = 0
+        var restedCount = 0
+        for _ in 0..<400 {
+            _ = try bench.step()
+            byteCountMax = max(byteCountMax, instance.loop.heldByteCount)
+            if instance.loop.heldByteCount >= bench.limits.tickByteCountMax / 2,
+                instance.stage.ready.isEmpty
+            {
+                restedCount += 1
+                #expect(try #require(instance.stage.nextTick) > bench.clock.now)
+            }
+        }
+        // One slice more: ten sales, and a report of as many.
+        #expect(byteCountMax < 2 * bench.limits.tickByteCountMax)
+        #expect(restedCount > 0)
+        bench.cluster.faults.outcomeDelayMax = 0
+        for _ in 0..<100 {
+            _ = try bench.step()
+        }
+        try bench.settle()
+        #expect(bench.count(.reported) == 300)
+    }
+
+    private func requestCount(_ bench: PurchasesBench) -> Int {
+        let topic = Topic.reportsRequested.name(prefix: PurchasesBench.prefix)
+        return bench.cluster.committedRecords(of: topic).count
+    }
+
+    /// A sale of a token without a customer.
+    private func sale(_ id: String, _ token: String, _ bench: PurchasesBench) {
+        bench.sale(bench.buy(id, nil) { $0.externalPurchaseID = TokenID(token) })
+    }
+
+    @Test func `is no more memory than a tick has room for where many reports are asked for again`()
+        throws
+    {
+        let bench = PurchasesBench(partitionCount: 2)
+        bench.limits.tickByteCountMax = 16 << 10
+        let instance = bench.launch()
+        for number in 0..<200 {
+            bench.token("t\(number)", customer: nil)
+            sale("a\(number)", "t\(number)", bench)
+        }
+        try bench.settleAlone()
+        #expect(requestCount(bench) == 200)
+        bench.clock.now = bench.clock.now + instance.stage.policy.answerWait + .minutes(1)
+        bench.cluster.faults.outcomeDelayMax = 60
+        var byteCountMax = 0
+        var restedCount = 0
+        for _ in 0..<400 {
+            _ = try bench.step()
+            byteCountMax = max(byteCountMax, instance.loop.heldByteCount)
+            if instance.loop.heldByteCount >= bench.limits.tickByteCountMax {
+                restedCount += 1
+                #expect(try #require(instance.stage.nextTick) > bench.clock.now)
+            }
+        }
+        #expect(byteCountMax < 2 * bench.limits.tickByteCountMax)
+        #expect(restedCount > 0)
+        bench.cluster.faults.outcomeDelayMax = 0
+        for _ in 0..<100 {
+            _ = try bench.step()
+        }
+        try bench.settleAlone()
+        // Each once, though the look broke off.
+        #expect(requestCount(bench) == 400)
+    }
+
+    /// An answer to each of many reports, behind which a queue stands.
+    @Test func `is no report more in a batch than there is room for`() throws {
+        let bench = PurchasesBench(partitionCount: 2)
+        bench.limits.tickByteCountMax = 16 << 10
+        let instance = bench.launch()
+        for number in 0..<100 {
+            bench.token("t\(number)", customer: nil)
+            sale("a\(number)", "t\(number)", bench)
+        }
+        try bench.settleAlone()
+        for number in 0..<300 {
+            sale("b\(number)", "t\(number % 100)", bench)
+        }
+        try bench.settleAlone()
+        #expect(requestCount(bench) == 100)
+        #expect(instance.stage.ready.isEmpty)
+        bench.cluster.faults.outcomeDelayMax = 60
+        try bench.answerReports()
+        var readyCountMax = 0
+        for _ in 0..<200 {
+            _ = try bench.step()
+            readyCountMax = max(readyCountMax, instance.stage.ready.count)
+        }
+        #expect(readyCountMax > 20)
+        #expect(instance.stage.readyFrom != nil)
+        bench.cluster.faults.outcomeDelayMax = 0
+        for _ in 0..<100 {
+            _ = try bench.step()
+        }
+        try bench.settle()
+        #expect(bench.count(.reported) == 400)
+    }
+
+    @Test func `has its turn among those that are ready where there was no room`() {
+        let stage = PurchasesBench().launch().stage
+        let places = (0..<3).map { BookPlace(partition: $0, key: BookKey(bytes: [])) }
+        stage.ready = Set(places)
+        #expect(stage.readyInTurn(countMax: 3) == places)
+        stage.readyFrom = places[1]
+        #expect(stage.readyInTurn(countMax: 3) == [places[1], places[2], places[0]])
+        stage.ready.remove(places[1])
+        #expect(stage.readyInTurn(countMax: 1) == [places[2]])
+        stage.ready = [places[0]]
+        #expect(stage.readyInTurn(countMax: 1) == [places[0]])
     }
 
     @Test func `is counted once where Kafka aborts what was done`() throws {

@@ -325,12 +325,12 @@ final class PurchasesBench {
         append(topic, key: key, value: value)
     }
 
-    func append(_ topic: Topic, key: String, value: [UInt8]) {
+    func append(_ topic: Topic, key: String, value: [UInt8], headers: [UInt8] = []) {
         cluster.append(
             topic: topic.name(prefix: Self.prefix),
             key: Array(key.utf8),
             value: value,
-            headers: [],
+            headers: headers,
             timestampMilliseconds: clock.now.milliseconds
         )
     }

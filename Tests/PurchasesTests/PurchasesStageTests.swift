@@ -306,6 +306,36 @@ import TokenWire
         #expect(bench.deadLetters().isEmpty)
     }
 
+    /// A replay may state no time of its own, and look newer than what was settled before it.
+    @Test func `tells in the ledger when what came by a replay had failed first`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        let time = "2026-01-01T00:00:00.000Z"
+        var headers: [UInt8] = []
+        HeaderList.append(
+            name: "tollway.dlq.first_failed_at".utf8,
+            value: time.utf8,
+            to: &headers
+        )
+        for app in [1, 9] as [Int64] {
+            var value: [UInt8] = []
+            bench.change("a", anna, .restate) {
+                $0.taxCountry = AlphaCode("FRA")
+                $0.appAppleID = app
+            }.write(to: &value)
+            bench.append(.purchasesReceived, key: anna.text, value: value, headers: headers)
+        }
+        try bench.settle()
+        let outcomes = try bench.outcomes()
+        #expect(outcomes.count == 3)
+        for outcome in outcomes {
+            #expect(outcome.firstFailedAt == (outcome.type == .restate ? time : nil))
+        }
+    }
+
     @Test func `holds a restatement until its sale comes`() throws {
         let bench = bench()
         let anna = bench.customer(1)
@@ -710,6 +740,41 @@ import TokenWire
         #expect(try bench.words().last == "poison reported")
     }
 
+    /// As texts of Swift the two names are equal.
+    @Test func `refuses the sale that Apple names, and none whose name looks like that`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        let bad = "cafe\u{301}"
+        bench.script = { _, ids in
+            ids.filter { Array($0.utf8) == Array(bad.utf8) }.map {
+                AppleError(code: 7, fieldName: "taxCountry", lineItemID: $0)
+            }
+        }
+        bench.sale(bench.buy("caf\u{e9}", anna))
+        bench.sale(bench.buy(bad, anna))
+        try bench.settle()
+        let ends = try bench.outcomes().map { "\($0.lineItemID.utf8.count) \($0.outcome.rawValue)" }
+        #expect(ends.sorted() == ["5 reported", "6 rejected"])
+    }
+
+    /// As texts of Swift the two names are equal.
+    @Test func `takes a refund's reference byte for byte, as the names of sales`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.script = { _, _ in [] }
+        bench.sale(bench.buy("caf\u{e9}", anna))
+        try bench.settle()
+        bench.sale(bench.refund("cafe\u{301}", of: "caf\u{e9}", anna, exclusive: 1_000))
+        bench.sale(bench.refund("r", of: "caf\u{e9}", anna, exclusive: 1_000))
+        try bench.settle()
+        #expect(bench.count(.reported) == 3)
+        bench.sale(bench.refund("r", of: "cafe\u{301}", anna, exclusive: 1_000))
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == ["purchases.conflict"])
+    }
+
     @Test func `gives up after 30 days what refers to a sale that Apple refused`() throws {
         let bench = bench()
         let anna = bench.customer(1)
@@ -893,6 +958,30 @@ import TokenWire
         bench.token("b", from: start + .days(1), days: 30, customer: anna)
         try bench.settle()
         #expect(try bench.words().last == "second reported")
+        #expect(bench.deadLetters().isEmpty)
+        expectAccountCloses(bench)
+    }
+
+    /// The token of its buy came late, and ended before it.
+    @Test func `has a refund wait for the token that it names once its buy is reported`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna))
+        try bench.pass(.hours(25))
+        bench.sale(
+            bench.refund("r", of: "a", anna, exclusive: 1_000) {
+                $0.externalPurchaseID = TokenID("next")
+            }
+        )
+        try bench.settle()
+        #expect(try bench.words() == ["a not_owed", "r not_owed"])
+        bench.token("first", days: 2, customer: anna)
+        try bench.settle()
+        #expect(try bench.words().last == "a reported")
+        bench.token("next", from: bench.clock.now + .hours(-1), days: 30, customer: anna)
+        try bench.settle()
+        #expect(try bench.words().last == "r reported")
+        #expect(try bench.outcomes().last?.externalPurchaseID == TokenID("next"))
         #expect(bench.deadLetters().isEmpty)
         expectAccountCloses(bench)
     }
@@ -1096,6 +1185,28 @@ import TokenWire
         try bench.settle()
         #expect(try bench.words().sorted() == ["a reported", "b reported"])
         #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("q"), TokenID("q")])
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    /// The worker was started anew while the report was under way.
+    @Test func `takes another token at once where the one asked for has never come`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.token("q", .acquisition, customer: anna)
+        bench.rejection = { request, _ in
+            request.externalPurchaseID == TokenID("t")
+                ? PurchasesBench.Reply(reason: "report.status_order") : nil
+        }
+        bench.sale(bench.buy("a", anna) { $0.externalPurchaseID = TokenID("never") })
+        try bench.settle()
+        #expect(bench.reports.isEmpty)
+        bench.clock.now = bench.clock.now + .hours(25)
+        try bench.settleAlone()
+        bench.crash()
+        bench.launch()
+        try bench.settle()
+        #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("q")])
         #expect(bench.deadLetters().isEmpty)
     }
 

@@ -157,41 +157,62 @@ import TokenWire
         #expect(bench.apple.held("a")?.isRetracted == true)
     }
 
-    @Test func `is a retraction of a start that waits for a renewal, which is retracted itself`()
-        throws
-    {
+    /// Another report is under way when it joins the queue, and its start is retracted meanwhile.
+    @Test func `lets its start be retracted when it leaves a queue for want of a rate`() throws {
         let bench = PurchasesBench()
         bench.launch()
         let anna = bench.customer(1)
-        let first = PurchasesBench.start
-        func period(_ name: String, _ event: SubscriptionEvent, _ number: Int64) -> PurchaseEvent {
-            bench.buy(name, anna) { sale in
-                sale.subscriptionID = "s"
-                sale.subscriptionEvent = event
-                sale.subscriptionStartDate = first + .days(30 * number)
-                sale.subscriptionEndDate = first + .days(30 * (number + 1))
-            }
-        }
-        bench.token("t", customer: anna)
-        bench.sale(period("start", .start, 0))
-        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        bench.clock.now = PurchasesBench.start + .days(30)
+        bench.token("t", from: PurchasesBench.start + .days(-1), customer: anna)
+        bench.sale(bench.period("start", .start, day: 0))
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-02-09,ISK,EUR,0.0068\n".utf8))
         try bench.settle()
         bench.sale(bench.buy("other", anna))
         try bench.settleAlone()
-        var renewal = period("renewal", .renewal, 1)
+        var renewal = bench.period("renewal", .renewal, day: 30)
         renewal.pricingCurrency = AlphaCode("ISK")
         bench.sale(renewal)
         try bench.settleAlone()
         bench.sale(bench.change("start", anna, .retract))
         try bench.settleAlone()
-        // The renewal is in the token's queue; when its turn comes there is no rate.
+        // When the renewal's turn comes there is no rate.
+        let known = bench.rates.rates
         bench.rates.rates = .none
-        try bench.settle()
         #expect(bench.apple.held("start")?.isRetracted == false)
-        bench.sale(bench.change("renewal", anna, .retract))
         try bench.settle()
-        #expect(try bench.words().suffix(2) == ["renewal not_owed", "start reported"])
+        #expect(try bench.words() == ["start reported", "other reported", "start reported"])
         #expect(bench.apple.held("start")?.isRetracted == true)
+        bench.rates.rates = known
+        bench.rates.isChanged = true
+        try bench.pass(.minutes(1))
+        #expect(bench.apple.held("renewal") == nil)
+        #expect(bench.deadLetters().map(\.code) == ["purchases.reference_retracted"])
+    }
+
+    /// Apple does not know the token that it is queued under.
+    @Test func `lets its start be retracted when it leaves a queue for want of a token`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        let first = PurchasesBench.start
+        bench.token("t", days: 10, customer: anna)
+        bench.sale(bench.period("start", .start, day: 0))
+        try bench.settle()
+        bench.clock.now = first + .days(13)
+        bench.token("forged", from: first + .days(11), days: 30, customer: anna, isForged: true)
+        bench.sale(bench.buy("other", anna))
+        try bench.settleAlone()
+        bench.sale(bench.period("renewal", .renewal, day: 12))
+        try bench.settleAlone()
+        bench.sale(bench.change("start", anna, .retract))
+        try bench.settleAlone()
+        #expect(bench.apple.held("start")?.isRetracted == false)
+        try bench.settle()
+        #expect(try bench.words() == ["start reported", "start reported"])
+        #expect(bench.apple.held("start")?.isRetracted == true)
+        try bench.pass(.hours(25))
+        #expect(bench.apple.held("renewal") == nil)
+        #expect(bench.deadLetters().map(\.code) == ["purchases.reference_retracted"])
     }
 
     /// Refunds, their restatements and retractions, and restatements of the buy, told in a row: each is right

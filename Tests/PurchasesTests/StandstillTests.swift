@@ -47,6 +47,42 @@ import TokenDomain
         #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("new")])
     }
 
+    /// It has had its wait for the token that it names: nobody looks when the partition is read up.
+    @Test func `a sale that was not owed is reopened soon after a start as at any time`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna) { $0.externalPurchaseID = TokenID("never") })
+        try bench.pass(.hours(25))
+        #expect(try bench.words() == ["a not_owed"])
+        bench.crash()
+        bench.launch()
+        try bench.settle()
+        bench.token("t", customer: anna)
+        try bench.settle()
+        try bench.pass(.minutes(11))
+        #expect(try bench.words() == ["a not_owed", "a reported"])
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    /// The restatement stands for the sale, and came less than a day ago.
+    @Test func `a sale that is right after all waits no more for the token it names`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna) { $0.externalPurchaseID = TokenID("never") })
+        try bench.pass(.hours(25))
+        bench.sale(bench.change("a", anna, .retract))
+        try bench.settle()
+        bench.token("t", customer: anna)
+        try bench.settle()
+        #expect(bench.reports.isEmpty)
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.pass(.minutes(1))
+        #expect(try bench.words().last == "a reported")
+        #expect(bench.apple.held("a")?.country == "FRA")
+    }
+
     /// Of a clock that is ahead no more than seven days are believed: no sale waits for as long as it was.
     @Test(arguments: [(0, nil), (60, nil), (61, 61), (129_600, 10_080)] as [(Int64, Int64?)])
     func `a sale waits since it was read`(minutes: Int64, since: Int64?) {

@@ -275,6 +275,22 @@ final class MemoryOrders: LaneOrderSource {
         #expect(calls(bench) == 5)
     }
 
+    /// Nothing probes it: the key may be mended, and the page would go on.
+    @Test func `pause a stopped lane, which is shown as stopped again once it is resumed`() throws {
+        let bench = bench(tokens: 5, apps: [1])
+        let stopped = #"report_lane_stopped{app="1",environment="production",endpoint="reports"}"#
+        bench.script = { _ in .status(401) }
+        bench.launch()
+        try bench.pass(.minutes(1))
+        #expect(value(bench, stopped) == 1)
+        order(.paused, on: bench)
+        try bench.pass(.minutes(1))
+        #expect(value(bench, stopped) == 0)
+        order(.open, on: bench)
+        try bench.pass(.minutes(1))
+        #expect(value(bench, stopped) == 1)
+    }
+
     @Test func `reset a stopped lane: it is tried at once, with its key read anew`() throws {
         let bench = bench(tokens: 5, apps: [1])
         var isKeyGood = false

@@ -221,6 +221,24 @@ import TokenWire
         #expect(bench.logLines.with("Apple answers a lane again").isEmpty)
     }
 
+    /// Its app is taken out of the configuration meanwhile, and Apple is asked nothing.
+    @Test func `is over where its lane is stopped: Apple is not blamed for that`() throws {
+        let (bench, isDown) = outage()
+        bench.script = { _ in isDown.isOn ? .status(503) : .noKey }
+        bench.launch()
+        bring(bench)
+        try bench.pass(.minutes(1))
+        #expect(value(bench, #"tollway_report_apple_failing_seconds{app="1""#) ?? 0 > 40)
+        #expect(bench.health.ready.lines.contains { $0.hasPrefix("apple: ") })
+        isDown.isOn = false
+        try bench.pass(.minutes(6))
+        #expect(try shown(bench).contains(#""because":"no_key""#))
+        #expect(value(bench, #"tollway_report_lane_stopped{app="1""#) == 1)
+        #expect(value(bench, #"tollway_report_apple_failing_seconds{app="1""#) == 0)
+        #expect(!bench.health.ready.lines.contains { $0.hasPrefix("apple: ") })
+        #expect(bench.logLines.with("Apple answers a lane again").isEmpty)
+    }
+
     @Test func `is named by what happens on the way, too`() throws {
         let (bench, isDown) = outage()
         bench.script = { _ in isDown.isOn ? .notSent : .answered }

@@ -70,13 +70,13 @@ final class DebtStore {
 }
 
 @Suite struct `The due table` {
-    @Test func `gives the most urgent of each partition, and says that there are more`() throws {
+    @Test func `gives the most urgent of all partitions, and says that there are more`() throws {
         let store = DebtStore(partitionCount: 2)
         let places = try [(0, 30), (0, 10), (0, 20), (1, 5)].map { partition, asked in
             try store.put("\(asked)", partition: Int32(partition), asked: Int64(asked))
         }
         let some = try store.table.ready(DebtStore.queue, in: [0, 1], except: [], countMax: 2)
-        #expect(some.debts.map(\.place) == [places[1], places[2], places[3]])
+        #expect(some.debts.map(\.place) == [places[3], places[1]])
         #expect(!some.isWhole)
         let all = try store.table.ready(DebtStore.queue, in: [0, 1], except: [], countMax: 4)
         #expect(all.debts.count == 4 && all.isWhole)
@@ -90,6 +90,27 @@ final class DebtStore {
             try deadlines.look(in: [0, 1], store.table)
                 == [DebtStore.queue: ReportBench.start + Milliseconds(1)]
         )
+    }
+
+    /// Goal: what is overdue in one partition does not wait for what has time in the others.
+    @Test(arguments: [[0, 1], [1, 0]] as [[Int32]])
+    func `gives nothing before what is more urgent in another partition`(
+        partitions: [Int32]
+    ) throws {
+        let store = DebtStore(partitionCount: 2)
+        let places = try [(0, 1), (0, 2), (0, 3), (1, 100)].map { partition, asked in
+            try store.put("\(asked)", partition: Int32(partition), asked: Int64(asked))
+        }
+        for (busy, given, isWhole) in [(0, 0..<2, false), (2, 2..<4, true), (3, 3..<4, true)] {
+            let found = try store.table.ready(
+                DebtStore.queue,
+                in: partitions,
+                except: Set(places[..<busy]),
+                countMax: 2
+            )
+            #expect(found.debts.map(\.place) == Array(places[given]))
+            #expect(found.isWhole == isWhole)
+        }
     }
 
     @Test func `gives nothing that is staged or in flight`() throws {

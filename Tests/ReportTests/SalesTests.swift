@@ -631,4 +631,21 @@ import TokenWire
         #expect(details.map(\.deadline) == deadlines)
         #expect(details.allSatisfy { $0.lateBySeconds == 0 })
     }
+
+    /// Of a sale of December, which is due before its token is.
+    @Test func `names the deadline that the dead letter of a refused report has`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.script = { _ in .refused([AppleError(code: 8, fieldName: nil, lineItemID: nil)]) }
+        bench.distinct(bench.id(1))
+        let date = (ReportBench.start + .days(-30)).milliseconds
+        let lineItems = #"[{"lineItemId":"a","creationDate":\#(date)}]"#
+        bench.request(bench.id(1), .lineItem, lineItems: lineItems)
+        try bench.pass(.minutes(1))
+        let details = try #require(try bench.outcomes().first?.details)
+        #expect(details.deadline == ReportBench.start + .days(6))
+        let deadLetter = try #require(bench.deadLetters().first)
+        let request = try ReportRequested(reading: deadLetter.value.span)
+        #expect(request.deadline == details.deadline)
+    }
 }

@@ -1,4 +1,5 @@
 import AppStoreAPI
+import HTTPClient
 import StageRuntime
 import Testing
 import TokenDomain
@@ -35,5 +36,11 @@ import TokenDomain
     @Test func `repeat each month and report unknown reminders where nothing is set`() throws {
         let policy = try policy()
         #expect(policy.repeatsMonthly && policy.reportsUnknownReminders)
+    }
+
+    @Test func `leave answers half of the memory at most, and room for each report`() {
+        let limits = ReportStage.httpLimits
+        #expect(limits.concurrency * limits.responseByteCountMax <= 256 << 20)
+        #expect(limits.responseByteCountMax > ReportRequestBody.byteCountMax)
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 import TokenDomain
 
@@ -19,6 +20,30 @@ import TokenDomain
     @Test func `give the operator the right to see the settings of brokers`() throws {
         let lines = try SourceTree.text(of: "Deploy/acls.sh").split(separator: "\n")
         #expect(lines.contains("    add operator --operation DescribeConfigs --cluster"))
+    }
+
+    /// Asked by the operator's command alone: no worker ends by them.
+    private static let filesOfTheCommand = ["HangingTransaction.swift", "WireConnection.swift"]
+
+    /// By the longest part that never changes, or its beginning: a reader of the log looks for it.
+    @Test func `name every sentence of a worker that asks for a restart`() throws {
+        let runbook = try SourceTree.text(of: "Deploy/RUNBOOK.md")
+        let sentence =
+            /(?:\.unusable\(\s*message:|exitCode: 75,\s*sentence:)\s*"((?:[^"\\]|\\.)*)"/
+        let value = /\\\((?:[^()]|\([^()]*\))*\)/
+        var count = 0
+        for file in try SourceTree.files(["Sources/Kafka", "Sources/StageRuntime"])
+        where !Self.filesOfTheCommand.contains(file.name) {
+            for match in file.text.matches(of: sentence) {
+                let parts = match.1.split(separator: value)
+                let longest = parts.max { $0.count < $1.count } ?? ""
+                let words = longest.split(separator: " ").prefix(4).joined(separator: " ")
+                    .trimmingCharacters(in: .punctuationCharacters)
+                #expect(runbook.contains(words), "\(file.path): \(match.1)")
+                count += 1
+            }
+        }
+        #expect(count > 12)
     }
 
     /// A correction has no name of its own: sent again it undoes what came between.

@@ -37,7 +37,7 @@ import TokenDomain
         _ = IngestMeasures(metrics, topics: ["a", "b", "c"])
         _ = ReportMetrics(metrics)
         _ = KeyMetrics(metrics)
-        _ = GapMetrics(metrics)
+        _ = GapWatch.counter(in: metrics)
         _ = PurchasesMetrics(metrics)
         return metrics.descriptions
     }

@@ -9,16 +9,23 @@ package final class SilentTelemetry: LoopTelemetry {
     package private(set) var assignedCounts: [Int] = []
     /// Why stores were wiped.
     package private(set) var wipeReasons: [String] = []
+    /// How many records ended with each outcome.
+    package private(set) var completedCounts: [String: Int] = [:]
+    package private(set) var abortCount = 0
 
     package init() {}
 
     package func instant() -> UInt64 { 0 }
     package func judged(recordCount: Int, since instant: UInt64) {}
     package func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
-    package func completed(_ outcome: String, recordCount: Int) {}
+    package func completed(_ outcome: String, recordCount: Int) {
+        completedCounts[outcome, default: 0] += recordCount
+    }
     package func wroteDeadLetter(_ deadLetter: WrittenDeadLetter) {}
     package func committed(_ tally: TokenTally) {}
-    package func aborted(code: String) {}
+    package func aborted(code: String) {
+        abortCount += 1
+    }
     package func assigned(_ partitions: [TopicPartition]) {
         assignedCounts.append(partitions.count)
     }

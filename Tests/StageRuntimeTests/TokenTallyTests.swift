@@ -36,6 +36,10 @@ private final class ToldStage: Stage {
             case "held": plan.conclude(.settled("owed"), app: 7)
             case "reported": plan.conclude(.settled("already_reported"), app: 7)
             case "notice": plan.conclude(.settled("repeat"))
+            case "beside":
+                let count = outputsBesideDeadLetter(record, of: batch, into: &plan)
+                let fault = Fault(code: "decode.not_json", message: "no JSON")
+                plan.conclude(.deadLetterAndForward(fault, outputCount: count), app: 7)
             default:
                 let fault = Fault(code: "decode.not_json", message: "no JSON")
                 plan.conclude(.deadLetter(fault), app: TokenTally.unknownApp)
@@ -76,7 +80,8 @@ private final class Account: LoopTelemetry {
         _ worker: Worker,
         abortOneIn: Int,
         isReplay: Bool = false,
-        refusing refused: [UInt8]? = nil
+        refusing refused: [UInt8]? = nil,
+        values: [String] = Self.values
     ) throws -> Account {
         let cluster = MemoryCluster(seed: 3)
         cluster.faults.abortOneIn = abortOneIn
@@ -90,7 +95,7 @@ private final class Account: LoopTelemetry {
         if isReplay {
             HeaderList.append(name: "tollway.dlq.replay_id".utf8, value: "r".utf8, to: &headers)
         }
-        for value in Self.values {
+        for value in values {
             cluster.append(
                 topic: "in",
                 key: nil,
@@ -160,6 +165,12 @@ private final class Account: LoopTelemetry {
     @Test func `has a seen record where the output is too large for Kafka`() throws {
         let forwarded = try account(.decode, abortOneIn: 0).forwarded
         #expect(forwarded == [[1], [1], Array("seen".utf8)])
+    }
+
+    @Test func `has nothing beside a dead letter that is too large for Kafka`() throws {
+        let account = try account(.decode, abortOneIn: 0, values: ["beside", "forward"])
+        #expect(account.forwarded == [Array("seen".utf8), [1]])
+        #expect(account.deadLetterCodes == ["decode.not_json"])
     }
 
     /// What was a dead letter was accepted before: it closes the account once more.

@@ -53,12 +53,17 @@ private final class FirstOfKeyStage: StatefulStage {
     }
 }
 
-/// Always wants to be called.
+/// Always wants to be called; may set an output aside when it is for the first time.
 private final class EagerStage: TickingStage {
     let derivesFromPrevious = false
     let nextTick: Timestamp? = Timestamp(milliseconds: 0)
     let wakeDescriptor: Int32 = -1
     private(set) var tickCount = 0
+    private let setsAside: Bool
+
+    init(setsAside: Bool = false) {
+        self.setsAside = setsAside
+    }
 
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
         batch.records.forEach { _ in plan.conclude(.settled("seen")) }
@@ -73,7 +78,16 @@ private final class EagerStage: TickingStage {
 
     func assigned(_ partitions: [Int32], isWhole: Bool, state: StagedState, now: Timestamp) {}
     func revoked(_ partitions: [Int32]) {}
-    func tick(into plan: inout BatchPlan) { tickCount += 1 }
+    func tick(into plan: inout BatchPlan) {
+        tickCount += 1
+        guard setsAside, tickCount == 1 else {
+            return
+        }
+        let outputCount = plan.outputs.outputs.count
+        let value = plan.outputs.place([7])
+        plan.outputs.outputs.append(OutputBatch.Output(topic: 0, key: .absent, value: value))
+        plan.setAside(from: outputCount)
+    }
     func committed(now: Timestamp) {}
     func aborted() {}
 }
@@ -95,22 +109,29 @@ private final class EagerStage: TickingStage {
     }
 
     /// Its store is the last copy of what the changelog had.
-    @Test func `ends where its changelog is made anew under it, and leaves its state`() throws {
+    ///
+    /// What it writes next ends before the old end, or behind it.
+    @Test(arguments: [1, 200] as [UInt8])
+    func `ends where its changelog is made anew under it, and leaves its state`(
+        nextCount: UInt8
+    ) throws {
         var run = LoopRun(seed: 1)
         let loop = try run.startRestoring()
-        func send(_ key: UInt8) throws {
-            run.cluster.append(topic: "in", key: [key], value: [2], timestampMilliseconds: 0)
+        func send(_ keys: Range<UInt8>) throws {
+            for key in keys {
+                run.cluster.append(topic: "in", key: [key], value: [2], timestampMilliseconds: 0)
+            }
             for _ in 0..<50 {
                 _ = try loop.step(waitMilliseconds: 0)
             }
         }
         for key in 0..<20 as Range<UInt8> {
-            try send(key)
+            try send(key..<key + 1)
         }
         let known = loop.state.partitions.map { loop.state.changelogOffset(of: $0) }
         run.cluster.remakeTopic("tollway.dedupe.state.v1")
         let end = try #require(throws: WorkerEnd.self) {
-            try send(20)
+            try send(20..<20 + nextCount)
         }
         #expect(end.exitCode == 2 && end.sentence.contains("made anew. Keep every STATE_DIR"))
         #expect(loop.state.partitions.map { loop.state.changelogOffset(of: $0) } == known)
@@ -210,6 +231,41 @@ private final class EagerStage: TickingStage {
         #expect(loop.assignedPartitionCount == 0)
         try run.calm()
         #expect(loop.assignedPartitionCount == 3)
+    }
+
+    /// What was aborted is judged again.
+    @Test func `counts how records ended once their transaction is committed, and once`() throws {
+        var run = LoopRun(seed: 1)
+        let loop = try run.startRestoring()
+        try run.calm()
+        #expect(run.telemetry.completedCounts.isEmpty)
+        run.cluster.faults.abortOneIn = 1
+        for (key, value) in [(1, "a"), (1, "b"), (2, "a"), (3, "bad")] as [(UInt8, String)] {
+            run.cluster.append(
+                topic: "in",
+                key: [key],
+                value: Array(value.utf8),
+                timestampMilliseconds: 0
+            )
+        }
+        for _ in 0..<50 where run.telemetry.abortCount == 0 {
+            _ = try loop.step(waitMilliseconds: 0)
+        }
+        #expect(run.telemetry.abortCount == 1)
+        #expect(run.telemetry.completedCounts.isEmpty)
+        try run.calm()
+        let counts = ["forwarded": 2, "repeat": 1, "dead_letter": 1]
+        #expect(run.telemetry.completedCounts == counts)
+    }
+
+    @Test func `sends what its stage sets aside in a tick`() throws {
+        var run = LoopRun(seed: 1)
+        run.makeStage = { EagerStage(setsAside: true) }
+        let loop = try run.startRestoring()
+        for _ in 0..<20 {
+            _ = try loop.step(waitMilliseconds: 0)
+        }
+        #expect(run.forwardedCount == 1)
     }
 
     /// A worker that waited for a stage that is not called would not wait at all: an hour of a processor for

@@ -61,7 +61,11 @@ private typealias Fixtures = ReportFixtures
         #expect(asked.current?.status == .noLineItem)
         // Or its dead letter is replayed.
         var replayed = Self.known(parked: [intent])
-        let deadLetter = replayed.deadLetter(of: intent, under: intent.identifier)
+        let deadLetter = replayed.deadLetter(
+            of: intent,
+            under: intent.identifier,
+            policy: Fixtures.policy
+        )
         expect(
             replayed.resume(deadLetter, policy: Fixtures.policy, now: Self.due),
             .alreadyReported
@@ -108,7 +112,11 @@ private typealias Fixtures = ReportFixtures
         guard let refused else {
             return
         }
-        let deadLetter = account.deadLetter(of: refused, under: refused.identifier)
+        let deadLetter = account.deadLetter(
+            of: refused,
+            under: refused.identifier,
+            policy: Fixtures.policy
+        )
         expect(
             account.resume(deadLetter, offset: 2, policy: Fixtures.policy, now: Self.due),
             .owed
@@ -190,7 +198,11 @@ private typealias Fixtures = ReportFixtures
         expect(parked.take(seen, now: Self.due), .noticeForSeen)
         #expect(!parked.hasParkedDebt)
         let intent = parked.parked[0]
-        let deadLetter = parked.deadLetter(of: intent, under: intent.identifier)
+        let deadLetter = parked.deadLetter(
+            of: intent,
+            under: intent.identifier,
+            policy: Fixtures.policy
+        )
         expect(
             parked.resume(deadLetter, policy: Fixtures.policy, now: Self.due),
             .alreadyReported

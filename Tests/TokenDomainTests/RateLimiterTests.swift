@@ -90,6 +90,32 @@ import TokenDomain
         #expect(limiter.requestsPerSecond(now: Self.start) == 0)
     }
 
+    @Test func `uses a raised rate and a grown share for its next turn`() throws {
+        let now = Self.start + .minutes(1)
+        for isRaised in [true, false] {
+            var limiter = Self.limiter(rate: 0.05, partitions: 1)
+            expect(limiter.take(now: Self.start), true)
+            let far = try #require(limiter.nextSend(now: now))
+            #expect(far > now + .minutes(2))
+            // Nothing has grown.
+            limiter.rate = 0.05
+            limiter.share([0], of: 12)
+            #expect(limiter.nextSend(now: now) == far)
+            limiter.rate = 0.01
+            #expect(limiter.nextSend(now: now) == far)
+            limiter.rate = isRaised ? 1 : 0.05
+            limiter.share(isRaised ? [0] : Array(0..<12), of: 12)
+            #expect(limiter.nextSend(now: now) == now)
+            // And no burst.
+            #expect(Self.sent(&limiter, milliseconds: 1, from: now) == 1)
+            // A hold stays.
+            let held = now + .hours(1)
+            Self.refuse(&limiter, until: held, now: now)
+            limiter.rate = 1_000
+            #expect(limiter.nextSend(now: now) == held)
+        }
+    }
+
     @Test func `tells its next turn truly`() throws {
         for keeping in [RateLimiter.Keeping.second, .hour] {
             var limiter = Self.limiter(rate: 7, partitions: 5, keeping: keeping)
@@ -124,6 +150,16 @@ import TokenDomain
             now: now,
             using: &generator
         )
+    }
+
+    @Test func `leaves the slot of its next turn where another replica has it now`() {
+        // A slot of 2 ms for each of four partitions.
+        var limiter = RateLimiter(rate: 500)
+        limiter.share([0, 1, 2, 3], of: 4)
+        expect(limiter.take(now: Self.start), true)
+        #expect(limiter.nextSend(now: Self.start) == Self.start + Milliseconds(3))
+        limiter.share([0], of: 4)
+        #expect(limiter.nextSend(now: Self.start) == Self.start + Milliseconds(9))
     }
 
     @Test func `takes answers to requests sent before a hold for the same refusal`() {

@@ -66,11 +66,32 @@ import Testing
             return
         }
         #expect(fault.code == "report.status_order" && origin == Fixtures.origin(2, 1))
-        // It was never sent: its replay is a report of its own.
-        var expected = items
-        expected.deadline = Self.received
-        #expect(deadLetter == expected)
+        // It was never sent: its replay is a report of its own. Apple has one of the token, and so
+        // waits for none.
+        #expect(deadLetter == items)
         #expect(account.current == nil && account.line.isEmpty)
+    }
+
+    /// The time at which somebody asked, or Apple did, orders what is sent, and is no deadline.
+    @Test(arguments: [false, true])
+    func `has Apple's deadline in its dead letter, as the ledger has`(isUnreported: Bool) throws {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(), now: Self.received)
+        let absorption =
+            isUnreported
+            ? account.take(Fixtures.notice("UNREPORTED"), now: Self.received)
+            : account.take(Fixtures.request(.noLineItem), offset: 1, now: Self.received)
+        expect(absorption, .owed)
+        #expect(account.current?.deadline == Self.received)
+        let effects = account.hear(.rejected(.refused), at: Self.due, httpStatus: 400)
+        guard case .outcome(let outcome)? = effects.first,
+            case .deadLetter(let deadLetter, _, _, _)? = effects.dropFirst().first
+        else {
+            Issue.record("a refusal is an outcome and a dead letter: \(effects)")
+            return
+        }
+        let deadline = try #require(account.tokenExpirationDate) + .days(1)
+        #expect(deadLetter.deadline == deadline && outcome.details.deadline == deadline)
     }
 
     @Test func `takes a request once, though its record may come twice`() {

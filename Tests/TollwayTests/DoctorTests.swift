@@ -66,11 +66,77 @@ import TokenDomain
         let (exit, findings) = try run(settings, options)
         #expect(exit == exitCode, "\(findings)")
         let configurations = findings.filter { $0["area"] as? String == "configuration" }
-        #expect(configurations.count == (role == "operator" ? 0 : 1))
+        #expect(configurations.count == 1)
         if exitCode == 0 {
             let apple = findings.filter { $0["area"] as? String == "apple" }
             #expect(apple.map { $0["verdict"] as? String } == ["skipped"])
         }
+    }
+
+    /// Every other verb of the operator refuses such settings.
+    @Test func `fails for an operator whose settings are wrong`() throws {
+        let folder = try TemporaryFolder()
+        let settings = try settings(folder).merging(["TOLLWAY_TOPIC_PREFX": "x"]) { $1 }
+        let (exit, findings) = try run(settings, ["--no-kafka", "--no-apple", "--for", "operator"])
+        #expect(exit == 1)
+        #expect(failed(findings).map { $0["area"] as? String } == ["configuration"])
+        let sentence = failed(findings).first?["finding"] as? String
+        #expect(sentence?.contains("TOLLWAY_TOPIC_PREFX is no setting") == true, "\(findings)")
+        #expect((failed(findings).first?["repair"] as? String)?.isEmpty == false)
+    }
+
+    @Test(arguments: ["no JSON", nil] as [String?])
+    func `fails for an operator whose apps file cannot be read`(text: String?) throws {
+        let folder = try TemporaryFolder()
+        let settings = try settings(folder)
+        let options = ["--no-kafka", "--for", "operator"]
+        let file = folder.url.appending(path: "apps.json")
+        if let text {
+            try Data(text.utf8).write(to: file)
+        } else {
+            try FileManager.default.removeItem(at: file)
+        }
+        let (exit, findings) = try run(settings, options)
+        #expect(exit == 1)
+        #expect(failed(findings).map { $0["area"] as? String } == ["configuration"], "\(findings)")
+        // An operator's pod may not reach Apple, and would wait for it.
+        let apple = findings.filter { $0["area"] as? String == "apple" }
+        #expect(apple.map { $0["verdict"] as? String } == ["skipped"])
+        let sentence = failed(findings).first?["finding"] as? String
+        #expect(sentence?.contains(file.path) == true)
+        // Who names no file wants none.
+        let unset = settings.filter { $0.key != "TOLLWAY_APPS_FILE" }
+        #expect(try run(unset, options).exitCode == 0)
+    }
+
+    @Test(
+        arguments: [
+            ([.ok(.notifications, "")], .ok), ([.failed(.notifications, "", "")], .failed),
+            ([.skipped(.notifications, ""), .ok(.notifications, "")], .ok),
+            ([.skipped(.notifications, "")], .failed), ([], .failed),
+            ([.warning(.notifications, "", "")], .failed),
+        ] as [([DoctorFinding], ExitCode)]
+    )
+    func `fails where no test notification has a result`(findings: [DoctorFinding], exit: ExitCode)
+    {
+        var report = DoctorCommand.Report(output: .json)
+        report.addTest(findings)
+        #expect(report.exit == exit)
+        // What is wrong already says why.
+        var away = DoctorCommand.Report(output: .json)
+        away.add([.failed(.apple, "", "")])
+        away.addTest([.skipped(.notifications, "")])
+        #expect(away.exit == .noApple)
+    }
+
+    @Test func `fails where nobody can be asked for a test notification`() throws {
+        let folder = try TemporaryFolder()
+        let (exit, findings) = try run(
+            ["TOLLWAY_STATE_DIR": folder.url.path],
+            ["--no-kafka", "--no-apple", "--for", "dedupe", "--test-notification"]
+        )
+        #expect(exit == 1)
+        #expect(failed(findings).map { $0["area"] as? String } == ["notifications"], "\(findings)")
     }
 
     @Test func `refuses a key that everybody can read, and says what to do`() throws {

@@ -89,6 +89,22 @@ import Testing
         }
     }
 
+    /// Whatever its size: what looks at it before Foundation does reads bytes.
+    @Test(arguments: [String.Encoding.utf16, .utf16LittleEndian, .utf16BigEndian, .utf32])
+    func `asks for UTF-8 in the place of UTF-16 and UTF-32`(encoding: String.Encoding) throws {
+        let folder = try TemporaryFolder()
+        for elementCount in [1, 100] {
+            let keys = (0..<elementCount).map { "<key>\($0)</key><true/>" }.joined()
+            let text = "<?xml version=\"1.0\"?><plist version=\"1.0\"><dict>\(keys)</dict></plist>"
+            let data = try #require(text.data(using: encoding))
+            let file = try folder.file("Info.plist", data).path
+            let run = try TollwayProcess.run(["links", "check", file, "-o", "json"])
+            #expect(run.exitCode == 1)
+            #expect(try run.errorCode() == "links.not_a_plist")
+            #expect(run.output.contains("save it as UTF-8"), "\(run.output)")
+        }
+    }
+
     @Test func `asks for a file that can be read`() throws {
         for arguments in [["/nonexistent"], ["/"], []] {
             let run = try TollwayProcess.run(["links", "check"] + arguments)

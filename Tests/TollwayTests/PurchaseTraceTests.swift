@@ -2,6 +2,7 @@ import Foundation
 import Kafka
 import LocalKafka
 import StageRuntime
+import Telemetry
 import Testing
 import TokenDomain
 import TokenWire
@@ -422,6 +423,111 @@ import TokenWire
         let count = try world.run(["dlq", "count"] + options)
         #expect(count.output == "1\n", "\(last): \(count.talk)")
         #expect((object["deadLetters"] as? [[String: Any]])?.count == 1)
+    }
+
+    private static let discard = "tollway dlq discard --stage purchases --partition 1 --offset 2"
+    private static let replay = "tollway dlq replay --stage purchases --partition 1 --offset 2"
+
+    /// What the runbook says of its code; milliseconds after it at which a change came in that is
+    /// settled.
+    @Test(
+        arguments: [
+            ("unknown_app", "", 0, nil, "mend the cause, then: \(replay)"),
+            ("record_refused", "", 0, nil, "mend the cause, then: \(replay)"),
+            ("output_too_large", "", 2, nil, "mend the cause, then: \(replay) --replays-max 3"),
+            ("rejected", "(report.identifier_conflict)", 0, nil, "mend the cause, then: \(replay)"),
+            (
+                "rejected", "code 5", 0, nil,
+                "correct the sale and send it again, then \(discard) --why TEXT"
+            ),
+            (
+                "conflict", "", 0, nil,
+                "correct the sale and send it again, then \(discard) --why TEXT"
+            ),
+            (
+                "unknown_app", "", 0, 1,
+                "a newer retract is settled, which it may undo, so no replay sends it;"
+                    + " only if the newer one is to stand: \(discard) --why TEXT"
+            ),
+            ("unknown_app", "", 0, 0, "mend the cause, then: \(replay)"),
+        ] as [(String, String, Int, Int64?, String)]
+    )
+    func `says how a dead letter of a sale is settled`(
+        reason: String,
+        message: String,
+        replays: Int,
+        settledAfter: Int64?,
+        words: String
+    ) throws {
+        let now = Timestamp(milliseconds: 1_792_065_600_000)
+        var change = Self.sale("sale-1", at: now)
+        change.kind = .restate
+        var value: [UInt8] = []
+        change.write(to: &value)
+        let found = TopicReader.Found(
+            topic: Topic.deadLetters(.purchases).name(prefix: "t."),
+            partition: 1,
+            offset: 2,
+            timestamp: now.milliseconds + 9,
+            key: Array(Self.customer.text.utf8),
+            value: value,
+            headers: [
+                "tollway.dlq.code": "purchases.\(reason)", "__dlq.errors.message": message,
+                "tollway.dlq.replay_count": String(replays),
+            ]
+        )
+        let deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
+        let outcome = settledAfter.map {
+            Self.reported(.retract, receivedAt: now + Milliseconds($0), settledAt: now + .days(1))
+        }
+        #expect(deadLetter.saleRemedy(after: outcome) == words)
+    }
+
+    /// Milliseconds after the change at which it failed first; the other one came in 5 after it.
+    @Test(
+        arguments: [
+            (nil, nil, false), (nil, 4, true), (nil, 5, false), (0, 4, true), (9, 4, true),
+        ] as [(stated: Int64?, failed: Int64?, isHeld: Bool)]
+    )
+    func `judges a change as its replay does`(
+        stated: Int64?,
+        failed: Int64?,
+        isHeld: Bool
+    ) throws {
+        let now = Timestamp(milliseconds: 1_792_065_600_000)
+        var change = Self.sale("sale-1", at: now)
+        change.kind = .restate
+        change.receivedAt = stated.map { now + Milliseconds($0) }
+        var value: [UInt8] = []
+        change.write(to: &value)
+        var headers = ["tollway.dlq.code": "purchases.unknown_app"]
+        headers["tollway.dlq.first_failed_at"] = failed.map {
+            WallClock.rfc3339(milliseconds: now.milliseconds + $0)
+        }
+        let found = TopicReader.Found(
+            topic: Topic.deadLetters(.purchases).name(prefix: "t."),
+            partition: 1,
+            offset: 2,
+            timestamp: now.milliseconds + 9,
+            key: Array(Self.customer.text.utf8),
+            value: value,
+            headers: headers
+        )
+        let deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
+        // The newer one was settled first: the other one was replayed.
+        var item = TracedItem(identity: .init("c", nil))
+        for after in [5, -9] as [Int64] {
+            item.settle(
+                Self.reported(
+                    .restate,
+                    receivedAt: now + Milliseconds(after),
+                    settledAt: now + .days(1)
+                )
+            )
+        }
+        #expect(item.outcome?.receivedAt == now + Milliseconds(-9))
+        let words = deadLetter.saleRemedy(after: item.newestChange)
+        #expect(words.hasPrefix("a newer restate is settled") == isHeld, "\(words)")
     }
 
     /// A platform wrote it straight to the topic, and forgot the key.

@@ -92,7 +92,7 @@ private struct SigningFolder {
     @Test(
         arguments: [
             (["--bundle-id", "com.example"], nil),
-            (["--app-apple-id", "1234567890", "--environment", "production"], nil),
+            (["--app-apple-id", "1234567890", "--environment", "Production"], nil),
             (["--bundle-id", "com.other"], "jws.wrong_app"),
             (["--app-apple-id", "1"], "jws.wrong_app"),
             (["--environment", "sandbox"], "jws.wrong_environment"),
@@ -176,7 +176,7 @@ private struct SigningFolder {
 
     @Test(arguments: [
         ["--roots", "/nowhere/roots.pem"], ["--roots", "/dev/null"], ["--app-apple-id", "0"],
-        ["--app-apple-id", "x"], ["--environment", "Production"], ["--bundle-id", ""], ["--root"],
+        ["--app-apple-id", "x"], ["--environment", "prod"], ["--bundle-id", ""], ["--root"],
     ])
     func `end with exit 2 where the question cannot be asked`(options: [String]) throws {
         let path = try folder.file("good", folder.sign(notification))

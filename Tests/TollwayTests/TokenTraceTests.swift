@@ -224,6 +224,40 @@ import TokenWire
         #expect(lines.first?.contains(sentence.replacing("#", with: time)) == true, "\(lines)")
     }
 
+    /// What came under another key was refused before it was the token's.
+    @Test(arguments: [("report.rejected", false), ("report.bad_key", true)])
+    func `says of what dead letter Apple's refusal is`(code: String, isMissing: Bool) throws {
+        var account = TokenAccount(externalPurchaseID: TokenID("t-1"), touchedAt: LedgerMaker.time)
+        account.parked = [
+            ReportIntent(
+                number: 1,
+                identifier: LedgerMaker.identifier(1),
+                status: .lineItem,
+                lineItems: nil,
+                reason: .hold,
+                origin: RecordOrigin(topic: 0, partition: 0, offset: 0),
+                deadline: LedgerMaker.time + .days(9)
+            )
+        ]
+        let found = TopicReader.Found(
+            topic: Topic.deadLetters(.report).name(prefix: "t."),
+            partition: 0,
+            offset: 1,
+            timestamp: LedgerMaker.time.milliseconds,
+            key: [],
+            value: Array(#"{"externalPurchaseId":"t-1","status":"LINE_ITEM"}"#.utf8),
+            headers: ["tollway.dlq.code": code]
+        )
+        let standing = TraceStanding(
+            id: TokenID("t-1"),
+            account: account,
+            deadLetters: [try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))],
+            now: LedgerMaker.time
+        )
+        let lines = standing.lines.filter { $0.contains("no dead letter of them is open") }
+        #expect(lines.count == (isMissing ? 1 : 0), "\(standing.lines)")
+    }
+
     @Test func `takes a token's text and its link for its id`() throws {
         let json =
             #"{"appAppleId":1,"bundleId":"b","tokenCreationDate":1,"externalPurchaseId":"i-1"}"#
@@ -340,6 +374,51 @@ import TokenWire
             let places = events.map { "\($0["topic"] ?? "")/\($0["offset"] ?? "")" }
             #expect(Set(places) == Set(topics.map { "\($0)/\(number)" }), "\(places)")
         }
+    }
+
+    /// Who wrote the request took another key than the token's id.
+    @Test func `finds a dead letter of report under whatever key it lies`() throws {
+        let topic = Topic.deadLetters(.report).name(prefix: "t.")
+        let broker = try MockBroker(
+            topics: Topic.all.reduce(into: [:]) { $0[$1.name(prefix: "t.")] = 3 }
+        )
+        defer { broker.close() }
+        var outputs = OutputBatch()
+        for (key, id) in [("id-1", "id-1"), ("key", "id-1"), ("key", "id-10")] {
+            let start = outputs.arena.count
+            ReportRequested(
+                externalPurchaseID: TokenID(id),
+                appAppleID: 1,
+                bundleID: "b",
+                status: .noLineItem,
+                requestIdentifier: nil,
+                lineItems: nil
+            ).write(to: &outputs.arena)
+            let value = outputs.placed(from: start)
+            let place = outputs.place(key.utf8)
+            outputs.outputs.append(OutputBatch.Output(topic: 0, key: place, value: value))
+        }
+        let producer = try KafkaProducer(
+            settings: KafkaSettings(bootstrapServers: broker.bootstrapServers, clientID: "test"),
+            targets: [topic]
+        )
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        try producer.produce(outputs, tags: outputs.outputs.indices.map { UInt64($0) })
+        #expect(producer.flush(deadlineMilliseconds: 5_000))
+        let run = try TollwayProcess.run(
+            ["token", "trace", "id-1", "-o", "json"],
+            environment: [
+                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+                "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
+            ]
+        )
+        #expect(run.exitCode == 0, "\(run.talk)\(run.output)")
+        let deadLetters = try #require(try run.object()["deadLetters"] as? [[String: Any]])
+        let own = TopicReader.partition(ofKey: Array("id-1".utf8), partitionCount: 3)
+        let other = TopicReader.partition(ofKey: Array("key".utf8), partitionCount: 3)
+        let positions = Set(deadLetters.compactMap { $0["position"] as? String })
+        let others = "report/\(other)/\(own == other ? 1 : 0)"
+        #expect(deadLetters.count == 2 && positions == ["report/\(own)/0", others])
     }
 
     /// A creation date is the token's own word, and may lie ahead of Apple's answers.

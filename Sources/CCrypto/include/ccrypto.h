@@ -52,17 +52,15 @@ void ccrypto_hmac_free(ccrypto_hmac *hmac);
 typedef struct ccrypto_key ccrypto_key;
 
 /**
- * ccrypto_key_generate(curve, key) and its readers set ${key}, which the caller frees:
- * a new key, one in PEM (private: PKCS#8 without passphrase), one in DER (SubjectPublicKeyInfo).
- * The readers accept P-256 alone.
+ * ccrypto_key_generate(curve, key) and its reader set ${key}, which the caller frees: a new key, or
+ * one in PEM (private: PKCS#8 without passphrase; public: SubjectPublicKeyInfo).
+ * The reader accepts P-256 alone.
  */
 int ccrypto_key_generate(int curve, ccrypto_key **key);
-int ccrypto_key_read_private_pem(const uint8_t *pem, size_t count, ccrypto_key **key);
-int ccrypto_key_read_public_pem(const uint8_t *pem, size_t count, ccrypto_key **key);
-int ccrypto_key_read_public_der(const uint8_t *der, size_t count, ccrypto_key **key);
+int ccrypto_key_read_pem(const uint8_t *pem, size_t count, int is_private, ccrypto_key **key);
 void ccrypto_key_free(ccrypto_key *key);
 
-enum { CCRYPTO_PRIVATE_PEM, CCRYPTO_PUBLIC_PEM, CCRYPTO_PUBLIC_DER };
+enum { CCRYPTO_PRIVATE_PEM, CCRYPTO_PUBLIC_PEM };
 
 /** Write ${key} in ${form} to ${bytes}; return the count written, or a negative code. */
 long ccrypto_key_write(const ccrypto_key *key, int form, uint8_t *bytes, size_t capacity);

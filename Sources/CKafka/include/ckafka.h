@@ -164,7 +164,8 @@ size_t ckafka_worker_take_statistics(ckafka_worker *worker, const char **json);
 int ckafka_worker_check_fatal(const ckafka_worker *worker, ckafka_fault *fault);
 int ckafka_worker_is_away(const ckafka_worker *worker);
 /* ckafka_worker_refusal: the right or the topic that the consumer lacks, in a sentence; null where it
- * lacks none.  When that lasts beyond the watchdog's time, the next poll fails with it. */
+ * lacks none; the one that lasts longest.  When Kafka still says so after the watchdog's time, a
+ * poll fails with it. */
 const char *ckafka_worker_refusal(const ckafka_worker *worker);
 /* ckafka_worker_login_refusal: why no broker has let us in for some 30 s; 0 where none has refused. */
 int ckafka_worker_login_refusal(ckafka_worker *worker, char *text, size_t size);

@@ -98,6 +98,8 @@ package struct ExchangeRates: Sendable {
     }
 
     package var isEmpty: Bool { entries.isEmpty }
+    /// Of all pairs and days.
+    package var count: Int { entries.values.reduce(0) { $0 + $1.count } }
 
     /// The newest rate whose day begins within ``distanceMax`` of a sale.
     package func rate(from: AlphaCode, to: AlphaCode, at date: Timestamp) -> ExchangeRate? {

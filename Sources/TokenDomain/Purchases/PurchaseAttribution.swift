@@ -55,7 +55,8 @@ package struct PurchaseAttribution {
         /// The token that was asked for.
         package var asked: TokenID?
         package var kind: Kind
-        /// Tokens that Apple refused this sale for: its date lies outside of them.
+        /// Tokens that it goes under no more: Apple says that its date lies outside of them, or
+        /// `report` takes no sale under them.
         package var excluded: [TokenID]
 
         package enum Kind: Hashable, Sendable {

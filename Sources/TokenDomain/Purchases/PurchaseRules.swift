@@ -6,6 +6,7 @@ package struct PurchaseRules {
     /// Of `lineItemId`, `referenceLineItemId` and `subscriptionId`; Apple counts characters.
     package static let idLengthMax = 128
     package static let productIdentifierLengthMax = 256
+    /// Of the platform's own name for a customer, in tokens and in sales.
     package static let customerByteCountMax = 1_024
     /// How far ahead a platform's clock may be; `report` waits such a date out.
     package static let clockSkewMax = Milliseconds.minutes(5)
@@ -113,7 +114,7 @@ package struct PurchaseRules {
         judgeLength(event.subscriptionID, .subscriptionID, Self.idLengthMax)
         judgeLength(event.referenceLineItemID, .referenceLineItemID, Self.idLengthMax)
         judgeLength(event.productIdentifier, .productIdentifier, Self.productIdentifierLengthMax)
-        if event.referenceLineItemID == event.lineItemID {
+        if event.referenceLineItemID?.utf8.elementsEqual(event.lineItemID.utf8) == true {
             add(.selfReference, .referenceLineItemID, "Name the other line item that is meant.")
         }
     }

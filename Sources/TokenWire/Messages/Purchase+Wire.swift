@@ -79,6 +79,7 @@ extension PurchaseOutcome: WireMessage {
         coder.member("receivedAt", &receivedAt)
         coder.member("settledAt", &settledAt)
         coder.lane(&lane)
+        coder.member("firstFailedAt", &firstFailedAt, atMost: .identifier)
     }
 
     /// Reads a value of `purchases.outcomes.v1`.

@@ -33,44 +33,29 @@ struct ReportAccounts {
 
     /// Reads the partitions.
     init(_ partitions: Range<Int32>, _ configuration: Configuration) throws(CommandFailure) {
-        let name = Topic.reportState.name(prefix: configuration.topicPrefix)
-        let count = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int in
-            try admin.topic(name)?.partitions.count ?? 0
-        }
-        guard partitions.upperBound <= count else {
-            return
-        }
-        let places = partitions.reduce(into: [:]) {
-            $0[TopicPartition(topic: name, partition: $1)] = LogBrowser.Start.earliest
-        }
-        let progress = ScanProgress("tokens of report's state")
         var found: [UInt64: Token] = [:]
         var unreadable = 0
-        try TopicScan(
-            configuration: configuration,
-            topics: [name],
-            isToHighWatermark: true,
-            readAheadKilobytes: TopicScan.largeReadAheadKilobytes
-        ).run(
-            from: places,
-            progress: progress
-        ) {
-            batch throws(CommandFailure) in
-            for record in batch.records where !record.key.isAbsent {
-                let digest = TextDigest.of(batch.arena.span.extracting(record.key.indices))
-                guard !record.value.isAbsent else {
-                    found[digest] = nil
-                    continue
-                }
-                do throws(WireFault) {
-                    let value = batch.arena.span.extracting(record.value.indices)
-                    found[digest] = Self.token(try TokenAccount(reading: value))
-                } catch {
-                    // Of an app account token, whose key is a transaction; or none of ours.
-                    unreadable += 1
-                }
+        try AccountScan.run(
+            .reportState,
+            partitions,
+            "tokens of report's state",
+            configuration
+        ) { record, batch in
+            guard !record.key.isAbsent else {
+                return
             }
-            return true
+            let digest = TextDigest.of(batch.arena.span.extracting(record.key.indices))
+            guard !record.value.isAbsent else {
+                found[digest] = nil
+                return
+            }
+            do throws(WireFault) {
+                let value = batch.arena.span.extracting(record.value.indices)
+                found[digest] = Self.token(try TokenAccount(reading: value))
+            } catch {
+                // Of an app account token, whose key is a transaction; or none of ours.
+                unreadable += 1
+            }
         }
         tokens = found
         unreadableCount = unreadable

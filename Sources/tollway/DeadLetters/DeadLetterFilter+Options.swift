@@ -92,7 +92,7 @@ extension DeadLetterFilter {
             // Whoever reads a plan or the audit needs no token for it.
             shown = id
         case "--environment":
-            environments.append(try Self.environment(value))
+            environments.append(try AppleEnvironment.read(value, of: option))
         case "--since", "--until":
             let time = try Self.time(option, value, now: now)
             shown = WallClock.rfc3339(milliseconds: time)
@@ -130,16 +130,6 @@ extension DeadLetterFilter {
             )
         }
         return bytes
-    }
-
-    private static func environment(_ text: String) throws(CommandFailure) -> AppleEnvironment {
-        guard let environment = AppleEnvironment(rawValue: text.lowercased()) else {
-            throw .usage(
-                "bad_value",
-                "--environment is \"\(text)\": it must be production or sandbox"
-            )
-        }
-        return environment
     }
 
     private static func time(

@@ -24,6 +24,10 @@ struct DeadLetterSubject {
     var appAccountToken: String?
     var originalTransactionID: String?
     var requestedAt: Int64?
+    /// Of a `purchases.received.v1` record.
+    var saleKind: PurchaseEvent.Kind?
+    var lineItemID: String?
+    var receivedAt: Int64?
 
     /// Until when Apple wants its report; nil where its dates are not known.
     func deadline(days: Int) -> Timestamp? {
@@ -177,7 +181,10 @@ final class SubjectReader {
             case ("signedPayload", .string): parts.signedPayload = try scanner.stringBytes()
             case ("lineItemId", .string):
                 parts.isSale = true
-                try scanner.skip()
+                subject.lineItemID = try scanner.string()
+            case ("type", .string):
+                subject.saleKind = PurchaseEvent.Kind(rawValue: try scanner.string())
+            case ("receivedAt", .number): subject.receivedAt = try scanner.integerIfAny()
             case ("externalPurchaseId", .string):
                 subject.externalPurchaseID = try scanner.string()
             case ("bundleId", .string): subject.bundleID = try scanner.string()

@@ -12,8 +12,8 @@ struct DeadLetterText {
         "token", "customer", "purchaseKey", "signedPayload", "signedTransaction",
         "appAccountToken",
     ]
-    private static let shownCountMax = 6
     private static let customerForm = "c1."
+    private static let shownCountMax = customerForm.count + 6
 
     let isRevealed: Bool
     /// Without key, value and headers, which may be as large as Kafka takes.
@@ -65,32 +65,26 @@ struct DeadLetterText {
         writer.beginObject()
         while let name = try scanner.nextName() {
             writer.name(text: name)
-            switch try scanner.peekKind() {
-            case .string where maskedMembers.contains(name):
-                writer.string(masked(try scanner.string()))
-            case .object, .array:
-                if maskedMembers.contains(name) {
-                    try scanner.skip()
-                    writer.string("…")
-                } else {
-                    writer.raw(try scanner.raw())
-                }
-            case .string, .number, .bool, .null:
+            let kind = try scanner.peekKind()
+            guard maskedMembers.contains(name), kind != .null else {
                 writer.raw(try scanner.raw())
+                continue
+            }
+            if kind == .string {
+                writer.string(masked(try scanner.string()))
+            } else {
+                try scanner.skip()
+                writer.string("…")
             }
         }
         writer.endObject()
     }
 
+    /// The beginning of a customer's pseudonym, which identifies nobody; of anything else its size.
     static func masked(_ text: String) -> String {
-        guard text.utf8.count > 2 * shownCountMax else {
-            return "… (\(text.utf8.count) bytes)"
-        }
-        // All customers' pseudonyms begin with the same prefix, which identifies none.
-        let form = text.hasPrefix(customerForm) ? customerForm.count : 0
-        let count = form + shownCountMax
-        return PlainText.printable(String(text.prefix(count)), characterCountMax: count)
-            + "… (\(text.utf8.count) bytes)"
+        let bytes = Array(text.utf8)
+        let shown = CustomerID.isWellFormed(bytes.span) ? text.prefix(shownCountMax) : ""
+        return "\(shown)… (\(bytes.count) bytes)"
     }
 
     /// The value in base64 where it is shown and is no UTF-8: as text it would not be the same.

@@ -3,7 +3,7 @@ internal import StageRuntime
 internal import TokenDomain
 internal import TokenWire
 
-/// What is asked of Apple's answers before a dead letter goes back.
+/// What is asked of Apple's answers, or of the ledger of sales, before a dead letter goes back.
 enum LedgerQuestion {
     struct Report {
         /// Of the externalPurchaseId.
@@ -30,24 +30,47 @@ enum LedgerQuestion {
         var since: Int64?
     }
 
+    /// A restatement or a retraction of a sale.
+    struct Change {
+        /// Of the record's key.
+        var purchaseKey: UInt64
+        /// Of the lineItemId.
+        var lineItemID: UInt64
+        /// Nil where the event leaves it out, or states one that nobody knows.
+        var environment: AppleEnvironment?
+        var appAppleID: Int64?
+        var bundleID: String?
+        /// When it came in; UNIX milliseconds, from 0.
+        var receivedAt: Int64
+
+        /// Whether it may be of the sale of such a record: what either leaves out may be any.
+        func mayBe(of lane: Lane?, _ apps: AppsFile?) -> Bool {
+            let app = appAppleID ?? bundleID.flatMap { apps?.app(bundleID: $0)?.appAppleID }
+            return (app ?? lane?.appAppleID) == (lane?.appAppleID ?? app)
+                && (environment ?? lane?.environment) == (lane?.environment ?? environment)
+        }
+    }
+
     case report(Report)
     case accountToken(AccountToken)
+    case change(Change)
 }
 
-/// The two ledgers, read once for all dead letters of a plan: each from the time of the oldest one
-/// on.
+/// The ledgers, read once for all dead letters of a plan: each from the time of the oldest one on.
 struct Ledger {
     /// Others' clocks and ours may differ by this before an answer is missed.
     private static let clockSkewMilliseconds: Int64 = 3_600_000
 
     private var reports = AcceptedReports()
     private var accountTokens = AcceptedAccountTokens()
+    private var changes = SettledChanges()
 
     /// Asks, before the ledgers are read.
     mutating func ask(_ question: LedgerQuestion) {
         switch question {
         case .report(let question): reports.ask(question)
         case .accountToken(let question): accountTokens.ask(question)
+        case .change(let question): changes.ask(question)
         }
     }
 
@@ -55,6 +78,7 @@ struct Ledger {
         switch question {
         case .report(let question): reports.skipReason(question)
         case .accountToken(let question): accountTokens.skipReason(question)
+        case .change(let question): changes.skipReason(question)
         }
     }
 
@@ -76,6 +100,16 @@ struct Ledger {
             ) { key, value throws(WireFault) in
                 if accountTokens.contains(key) {
                     try accountTokens.absorb(value, of: key)
+                }
+            }
+        }
+        if !changes.isEmpty {
+            changes.apps = changes.namesBundles ? try AppName.file(configuration) : nil
+            try Self.read(.purchasesOutcomes, since: changes.since, configuration) {
+                key,
+                value throws(WireFault) in
+                if changes.contains(key) {
+                    try changes.absorb(value, of: key)
                 }
             }
         }

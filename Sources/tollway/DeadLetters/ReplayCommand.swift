@@ -64,16 +64,18 @@ enum ReplayCommand {
             Mend the cause first. Then: run it with a filter (or a PLAN of dlq plan), read what it
             would do, and add --yes. A dead letter goes back once, never twice: stop it with Ctrl-C,
             kill it, run it again, run it from two terminals (the newer goes on, the older stops,
-            exit 75); what is left goes with the next run. Skipped is a report or an app
-            account token that Apple has accepted already, a report that would break Apple's
-            order of statuses or names the identifier of another one that Apple has, and what
-            came back twice; with --patch, as the patch makes it. A token goes in any case: what
-            Apple has accepted a report for is reported no second time, and its sales find it.
+            exit 75); what is left goes with the next run. Skipped is a report or an app account
+            token that Apple has accepted already, a report that would break Apple's order of
+            statuses or names the identifier of another one that Apple has, a change of a sale that
+            may undo a settled newer one (one that purchases still holds only purchase trace shows),
+            and what came back twice; with --patch, as the patch makes it. A token goes in any case:
+            what Apple has accepted a report for is reported no second time, and its sales find it.
             Key, value and own headers are kept (of a sale that waited before it was refused,
             the trace alone). Every step is in the audit topic.
             \(DeadLetterCommand.filterHelp)
-            Exit 3 if nothing matched, 5 without --yes or if too much fails again, 75 if another
-            run took over or the canary says nothing, 130 after Ctrl-C.
+            Exit 3 if nothing matched, 4 if some could not go after all, 5 without --yes or if too
+            much fails again, 75 if another run took over or the canary says nothing, 130 after
+            Ctrl-C.
             """,
         run: runReplay
     )
@@ -93,7 +95,7 @@ enum ReplayCommand {
             byte for byte, with all its headers and yours, to the archive topic
             (dlq.tollway.archive.v1), kept for ever.
             \(DeadLetterCommand.filterHelp)
-            Exit 3 if nothing matched, 5 without --yes.
+            Exit 3 if nothing matched, 4 if some could not go after all, 5 without --yes.
             """,
         run: runDiscard
     )
@@ -279,7 +281,8 @@ enum ReplayCommand {
             return JSONLines.object([
                 ("runId", JSONText.quoted(order.runID)), ("state", JSONText.quoted(state)),
                 ("sent", "\(run.sentCount)"), ("skipped", "\(plan.skippedCount)"),
-                ("tooLarge", "\(run.tooLargeCount)"), ("planned", "\(plan.records.count)"),
+                // Not only those: scripts read the name.
+                ("tooLarge", "\(run.unsendableCount)"), ("planned", "\(plan.records.count)"),
             ]) + "\n"
         }
         var lines = [
@@ -289,8 +292,8 @@ enum ReplayCommand {
         for (why, skipped) in plan.skipped.sorted(by: { $0.value.count > $1.value.count }) {
             lines.append("\(skipped.count) skipped (\(why.rawValue)): \(why.sentence)")
         }
-        if run.tooLargeCount > 0 {
-            lines.append("\(run.tooLargeCount) too large for where they go")
+        if run.unsendableCount > 0 {
+            lines.append("\(run.unsendableCount) could not go after all")
         }
         return lines.map { $0 + "\n" }.joined()
     }
@@ -308,7 +311,7 @@ enum ReplayCommand {
                 Console.say("nothing was to be done")
                 return .nothingMatched
             }
-            return run.tooLargeCount > 0 ? .partlyDone : .ok
+            return run.unsendableCount > 0 ? .partlyDone : .ok
         case .interrupted:
             Console.say("stopped between two transactions; \(again)")
             return .interrupted
@@ -326,8 +329,8 @@ enum ReplayCommand {
         case .canaryUnsent(let readCount, let plannedCount):
             Console.say(
                 "stopped: of the canary's \(plannedCount), this run has seen \(readCount) read;"
-                    + " another run sent the others, a commit's result is unknown, or they are too"
-                    + " large; \(again), where they are too large with a larger --canary"
+                    + " another run sent the others, a commit's result is unknown, or they could"
+                    + " not go after all; \(again), in that case with a larger --canary"
             )
             return .tryAgain
         }

@@ -37,7 +37,7 @@ final class ReplayRun {
     private var auditedState: DeadLetterAudit.State?
 
     var sentCount: Int { tally.sentCount }
-    var tooLargeCount: Int { tally.tooLargeCount }
+    var unsendableCount: Int { tally.unsendableCount }
 
     init(_ order: DeadLetterOrder, plan: ReplayPlan) {
         self.order = order
@@ -99,7 +99,12 @@ final class ReplayRun {
             session.part = tally.partCount
             session.lastState = isLast ? .finished : .running
             session.committed = { [unowned self] count, ends throws(CommandFailure) in
-                try committed(count, ends, pauseMilliseconds: session.pauseMilliseconds)
+                try committed(
+                    count,
+                    ends,
+                    state: session.auditedState ?? .running,
+                    pauseMilliseconds: session.pauseMilliseconds
+                )
             }
             let end = try session.run()
             auditedState = session.auditedState ?? auditedState
@@ -107,7 +112,7 @@ final class ReplayRun {
             session.committed = { _, _ in nil }
             let next = tally.ended(
                 end,
-                tooLargeCount: session.tooLargeCount,
+                unsendableCount: session.unsendableCount,
                 partCount: session.part
             )
             switch next {
@@ -124,15 +129,26 @@ final class ReplayRun {
         }
     }
 
-    private func committed(
+    /// Takes in what a transaction sent, and waits for the next one.
+    ///
+    /// - Returns: why the run ends before its end; nil where it goes on, or is done.
+    /// - Throws: where Kafka does not say how what was sent before did.
+    func committed(
         _ count: Int,
         _ ends: [TopicPartition: Int64],
+        state: DeadLetterAudit.State,
         pauseMilliseconds: Int64
     ) throws(CommandFailure) -> DeadLetterAudit.State? {
         tally.committed(count)
         bar.show(sentCount)
         if count > 0 {
             watch?.sent(ends, count: count)
+        }
+        switch state {
+        case .running: break
+        // By its audit the run has its end: there is no next one, and nothing that a signal stops.
+        case .finished: return try judgeFailures()
+        case .interrupted, .stopped: return nil
         }
         let pauseUntil = WallClock.monotonicMilliseconds() + pauseMilliseconds
         repeat {

@@ -62,7 +62,7 @@ final class ReplaySession {
     /// What the audit says of the session's last transaction.
     private(set) var auditedState: DeadLetterAudit.State?
     /// Dead letters that could not go after all.
-    private(set) var tooLargeCount = 0
+    private(set) var unsendableCount = 0
 
     init(
         _ order: DeadLetterOrder,
@@ -136,9 +136,12 @@ final class ReplaySession {
                     now: WallClock.nowMilliseconds()
                 )
             {
-                tooLargeCount += 1
+                unsendableCount += 1
             }
-            if shipment.count >= batchCount || shipment.byteCount >= Self.batchByteCountMax {
+            // The last transaction says how the session ends, and nothing is waited for after it.
+            if seenCount < positions.count,
+                shipment.count >= batchCount || shipment.byteCount >= Self.batchByteCountMax
+            {
                 ending = try commit(.running)
             }
             return ending == nil && seenCount < positions.count

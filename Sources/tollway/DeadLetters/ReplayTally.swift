@@ -14,18 +14,18 @@ struct ReplayTally {
     static let lossCountMax = 5
 
     private(set) var sentCount = 0
-    private(set) var tooLargeCount = 0
+    private(set) var unsendableCount = 0
     /// Transactions so far.
     private(set) var partCount = 0
     /// Why the run ends before all is sent.
     var ending: ReplayRun.Ending?
     private var lossCount = 0
     /// Of the stages before this one.
-    private var earlierTooLargeCount = 0
+    private var earlierUnsendableCount = 0
 
     mutating func beginStage() {
         lossCount = 0
-        earlierTooLargeCount = tooLargeCount
+        earlierUnsendableCount = unsendableCount
     }
 
     /// Whether the result of the last transaction is unknown.
@@ -43,13 +43,13 @@ struct ReplayTally {
         }
     }
 
-    /// Takes in how a session ended; one that begins anew counts the same too large ones again.
+    /// Takes in how a session ended; one that begins anew counts those that cannot go again.
     mutating func ended(
         _ end: ReplaySession.Ending,
-        tooLargeCount: Int,
+        unsendableCount: Int,
         partCount: Int
     ) -> Next {
-        self.tooLargeCount = max(self.tooLargeCount, earlierTooLargeCount + tooLargeCount)
+        self.unsendableCount = max(self.unsendableCount, earlierUnsendableCount + unsendableCount)
         self.partCount = partCount
         // Where the run has its end, the audit of that was lost alone: to write it in a new session
         // would send more.
@@ -75,8 +75,8 @@ struct ReplayTally {
             ending = .failureRatio(results.failureRatio)
             return
         }
-        // The next plan begins with the same too large ones: they cannot be waited for.
-        let sendableCount = plannedCount - (tooLargeCount - earlierTooLargeCount)
+        // The next plan begins with the same that cannot go: they cannot be waited for.
+        let sendableCount = plannedCount - (unsendableCount - earlierUnsendableCount)
         let isJudged = results.readCount > 0 && results.readCount >= sendableCount
         guard isJudged || !hasRest else {
             ending = .canaryUnsent(readCount: results.readCount, plannedCount: plannedCount)

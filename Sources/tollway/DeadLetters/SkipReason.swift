@@ -17,9 +17,11 @@ enum SkipReason: String, CaseIterable {
     var sentence: String {
         switch self {
         case .alreadyAccepted: "Apple has accepted it: nothing is owed any more"
-        case .orderRules: "Apple has accepted another since, which this one may not follow"
+        case .orderRules:
+            "a newer one is settled, which this one may not follow, or may undo: see RUNBOOK"
         case .identifierConflict:
-            "Apple has accepted another report under its identifier: leave out requestIdentifier"
+            "Apple holds another report under its identifier: compare them, or leave out"
+                + " requestIdentifier"
         case .replayedBefore: "replayed so often before, and failed again: see --replays-max"
         case .forgotten:
             "older than the memory of replays: it may have gone back already, see token trace"
@@ -55,6 +57,8 @@ struct DeadLetterJudge {
 
     /// The clocks of the worker that wrote a dead letter and of the plan may differ by less.
     private static let clockSkewMilliseconds: Int64 = 600_000
+    private static let conflictCode = Array(Rejection.conflict.code.utf8)
+    private static let unknownAppCode = Array(PurchaseRule.unknownApp.code.utf8)
 
     enum Judgement {
         case go(Topic, LedgerQuestion?)
@@ -104,7 +108,25 @@ struct DeadLetterJudge {
         guard replayCount < Int64(replayCountMax) else {
             return .skip(.replayedBefore)
         }
-        return .go(target, Self.question(target, failedAt: deadLetter.failedAt, subject))
+        let code = batch.arena.span.extracting(deadLetter.headers[.code].indices)
+        // Apple said so, and the ledger may know nothing of that report: under this identifier it
+        // ends the same.
+        if subject.requestIdentifier != nil, subject.failedIdentifier == nil,
+            code.isEqual(to: Self.conflictCode)
+        {
+            return .skip(.identifierConflict)
+        }
+        guard target == .purchasesReceived else {
+            return .go(target, Self.question(target, failedAt: deadLetter.failedAt, subject))
+        }
+        let question = Self.question(
+            ofSale: batch.arena.span.extracting(deadLetter.record.key.indices),
+            firstFailedAt: deadLetter.headers.time(.firstFailedAt, in: batch.arena.span)
+                ?? deadLetter.failedAt,
+            failedAsRead: code.isEqual(to: Self.unknownAppCode),
+            subject
+        )
+        return .go(target, question)
     }
 
     /// The topic that it was read from, if its stage reads it; for a debt that Apple refused, the
@@ -163,5 +185,34 @@ struct DeadLetterJudge {
             // Apple has accepted a report for is reported no second time, and its sales wait for it.
             return nil
         }
+    }
+
+    /// Whether the ledger of sales decides; nil where a sale goes in any case.
+    ///
+    /// A buy or a refund undoes nothing: where it was settled since, it is a repeat or a conflict.
+    /// `key`: of the record. `failedAsRead`: before `purchases` held it.
+    static func question(
+        ofSale key: Span<UInt8>,
+        firstFailedAt: Int64,
+        failedAsRead: Bool,
+        _ subject: DeadLetterSubject
+    ) -> LedgerQuestion? {
+        guard subject.saleKind?.isChange == true, let lineItemID = subject.lineItemID else {
+            return nil
+        }
+        return .change(
+            .init(
+                purchaseKey: TextDigest.of(key),
+                lineItemID: TextDigest.of(lineItemID),
+                environment: subject.environment,
+                appAppleID: subject.appAppleID,
+                bundleID: subject.bundleID,
+                receivedAt: LedgerQuestion.Change.receivedAt(
+                    stated: subject.receivedAt,
+                    firstFailedAt: firstFailedAt,
+                    failedAsRead: failedAsRead
+                )
+            )
+        )
     }
 }

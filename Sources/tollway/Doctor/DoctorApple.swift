@@ -1,5 +1,4 @@
 internal import AppStoreAPI
-internal import Glibc
 internal import HTTPClient
 internal import StageRuntime
 internal import TokenDomain
@@ -219,10 +218,7 @@ struct DoctorApple {
             userAgent: "tollway-doctor"
         )
         defer { http.close() }
-        let hosts = AppStoreHosts(
-            production: configuration.appleProductionURL,
-            sandbox: configuration.appleSandboxURL
-        )
+        let hosts = configuration.appleHosts
         for (tag, environment) in AppleEnvironment.allCases.enumerated() {
             let url = "\(hosts[environment])/externalPurchase/v1/reports/\(Self.nobodysReport)"
             _ = http.submit(HTTPClientRequest(method: "GET", url: url, tag: UInt64(tag)))
@@ -248,28 +244,18 @@ struct DoctorApple {
             }
         }
         var answers: [Answer] = []
-        let requestCount = (asked.count + 1) * environments.count
-        while answers.count < requestCount {
-            http.run()
-            for response in http.takeResponses() {
-                let (key, number) = Int(response.tag)
-                    .quotientAndRemainder(dividingBy: environments.count)
-                answers.append(
-                    Answer(
-                        environment: environments[number],
-                        url: hosts[environments[number]],
-                        outcome: response.outcome,
-                        answeredAt: now(),
-                        signer: key == 0 ? nil : key - 1
-                    )
+        http.awaitAll { response in
+            let (key, number) = Int(response.tag)
+                .quotientAndRemainder(dividingBy: environments.count)
+            answers.append(
+                Answer(
+                    environment: environments[number],
+                    url: hosts[environments[number]],
+                    outcome: response.outcome,
+                    answeredAt: now(),
+                    signer: key == 0 ? nil : key - 1
                 )
-            }
-            guard answers.count < requestCount else {
-                break
-            }
-            var entry = pollfd(fd: http.wakeDescriptor, events: Int16(POLLIN), revents: 0)
-            let wait = http.millisecondsUntilTimeout ?? Self.deadlineMilliseconds
-            _ = unsafe poll(&entry, 1, Int32(clamping: wait))
+            )
         }
         return answers.sorted { $0.environment.rawValue < $1.environment.rawValue }
     }

@@ -31,7 +31,8 @@ enum DoctorCommand {
             worker's environment and --for that worker: what the others would lack there is
             nothing then. Apple is asked for report, and for an operator that has keys.
             --test-notification is the one thing that changes something: Apple sends a
-            notification of type TEST, which goes to notifications.other; it waits up to 45 s.
+            notification of type TEST, which goes to notifications.other; it waits up to 45 s,
+            and it is a failure where no test has a result.
             Exit 0 if nothing failed (warnings are no failures), 6 if Kafka does not answer, 7 if
             all that failed is that Apple does not, else 1.
             """,
@@ -72,7 +73,7 @@ enum DoctorCommand {
             report.add(apple.findings())
         }
         if invocation.has("--test-notification") {
-            report.add(testNotification(configuration))
+            report.addTest(testNotification(configuration))
         }
         return report.end()
     }
@@ -130,6 +131,24 @@ enum DoctorCommand {
             case .ndjson: Console.write(more.map { $0.json + "\n" }.joined())
             case .json: break
             }
+        }
+
+        /// Adds the findings of the test notifications.
+        ///
+        /// Where no test has a result, that is a failure, so that it does not end with 0; what failed
+        /// before keeps its exit code.
+        mutating func addTest(_ more: [DoctorFinding]) {
+            add(more)
+            guard exit == .ok, !more.contains(where: { $0.verdict == .ok }) else {
+                return
+            }
+            add([
+                .failed(
+                    .notifications,
+                    "no test notification has a result",
+                    "mend what the lines above say, and ask again"
+                )
+            ])
         }
 
         func count(_ verdict: DoctorFinding.Verdict) -> Int {

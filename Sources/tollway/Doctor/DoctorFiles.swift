@@ -28,33 +28,35 @@ struct DoctorFiles {
         case .worker: return false
         case .theOperator:
             do throws(ConfigurationFault) {
-                let path = try Configuration(environment: environment, program: .tollway)
-                    .requiredFile(.appsFile)
-                return try AppsFile.load(path).apps.flatMap(\.keys).contains { key in
+                let configuration = try Configuration(environment: environment, program: .tollway)
+                return try Self.apps(configuration).flatMap(\.keys).contains { key in
                     unsafe access(key.privateKeyFile, F_OK) == 0
                 }
             } catch {
-                // Without apps there are none.
+                // The check of the settings reports why; without a key Apple says nothing of use.
                 return false
             }
         }
     }
 
-    /// Each worker that these files and settings are for, as it would start with them.
+    /// Each program that these files and settings are for, as it would start with them.
     func configurations() -> [DoctorFinding] {
-        workers.flatMap { worker -> [DoctorFinding] in
+        let programs: [Program] =
+            role == .theOperator ? [.tollway] : workers.map(Program.worker)
+        return programs.flatMap { program -> [DoctorFinding] in
             do throws(ConfigurationFault) {
-                let configuration = try Configuration(
-                    environment: environment,
-                    program: .worker(worker)
-                )
+                let configuration = try Configuration(environment: environment, program: program)
                 let shortfalls = try configuration.checkFiles()
-                return Self.findings(of: worker, shortfalls)
+                if program == .tollway {
+                    _ = try Self.apps(configuration)
+                }
+                return Self.findings(of: program, shortfalls)
             } catch {
                 return [
                     .failed(
                         .configuration,
-                        "\(worker.rawValue) would not start: \(error.sentence)",
+                        program.name + (program == .tollway ? " cannot work" : " would not start")
+                            + ": \(error.sentence)",
                         Self.repair(of: error)
                     )
                 ]
@@ -62,8 +64,18 @@ struct DoctorFiles {
         }
     }
 
+    /// None where no file names them.
+    private static func apps(
+        _ configuration: Configuration
+    ) throws(ConfigurationFault) -> [AppsFile.App] {
+        guard let path = configuration.appsFile else {
+            return []
+        }
+        return try AppsFile.load(path).apps
+    }
+
     private static func findings(
-        of worker: Worker,
+        of program: Program,
         _ shortfalls: Configuration.Shortfalls
     ) -> [DoctorFinding] {
         var findings: [DoctorFinding] = []
@@ -71,20 +83,20 @@ struct DoctorFiles {
             findings.append(
                 .failed(
                     .configuration,
-                    "\(worker.rawValue) would start without rates: \(fault.sentence)",
+                    "\(program.name) would start without rates: \(fault.sentence)",
                     repair(of: fault)
                 )
             )
         } else {
             findings.append(
-                .ok(.configuration, "\(worker.rawValue) could start with these settings")
+                .ok(.configuration, "\(program.name) could start with these settings")
             )
         }
         return findings
             + shortfalls.keys.map { fault in
                 .warning(
                     .configuration,
-                    "\(worker.rawValue) would start, and the app's other key signs:"
+                    "\(program.name) would start, and the app's other key signs:"
                         + " \(fault.sentence)",
                     repair(of: fault)
                 )

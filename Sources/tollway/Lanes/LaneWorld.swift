@@ -107,12 +107,7 @@ struct LaneWorld {
         guard operands.count == 2 else {
             throw .usage("missing_operand", "say which lane: APP and production or sandbox")
         }
-        guard let environment = AppleEnvironment(rawValue: operands[1].lowercased()) else {
-            throw .usage(
-                "bad_value",
-                "ENVIRONMENT is \"\(operands[1])\": it must be production or sandbox"
-            )
-        }
+        let environment = try AppleEnvironment.read(operands[1], of: "ENVIRONMENT")
         return Lane(appAppleID: try app(operands[0]), environment: environment)
     }
 

@@ -37,7 +37,7 @@ struct LedgerSelection: Equatable {
         for name in try AppName.all(invocation) {
             apps.insert(try name.number(configuration))
         }
-        environment = try Self.environment(invocation)
+        environment = try invocation.environment()
         month = try Self.month(invocation)
         if let text = invocation.value("--by") {
             guard let basis = Basis(rawValue: text) else {
@@ -45,21 +45,6 @@ struct LedgerSelection: Equatable {
             }
             self.basis = basis
         }
-    }
-
-    static func environment(
-        _ invocation: Invocation
-    ) throws(CommandFailure) -> AppleEnvironment? {
-        guard let text = invocation.value("--environment") else {
-            return nil
-        }
-        guard let environment = AppleEnvironment(rawValue: text.lowercased()) else {
-            throw .usage(
-                "bad_value",
-                "--environment is \"\(text)\": it must be production or sandbox"
-            )
-        }
-        return environment
     }
 
     static func month(_ invocation: Invocation) throws(CommandFailure) -> CalendarMonth? {

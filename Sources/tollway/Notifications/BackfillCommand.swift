@@ -9,6 +9,11 @@ enum BackfillCommand {
     /// Left between the oldest that Apple keeps and the oldest that is asked for: a run takes time.
     private static let slack = Milliseconds.hours(1)
 
+    /// Options that say what is fetched: a run that is resumed has its own.
+    private static let selecting = [
+        "--from", "--to", "--app", "--environment", "--only-failures",
+    ]
+
     static let verb = Verb(
         words: ["notifications", "backfill"],
         summary: "fetch Apple's notifications of a span of time again, as if they came in now",
@@ -20,7 +25,7 @@ enum BackfillCommand {
             .value("--environment", "NAME", "production or sandbox; default: both"),
             .value("--rate", "N", "requests a second and lane, 1 to 50; default 50, Apple's limit"),
             .value("--why", "TEXT", "a sentence for the audit"),
-            .value("--resume", "RUN-ID", "go on where a run ended, instead of --from and --to"),
+            .value("--resume", "RUN-ID", "go on where a run ended, with its span, apps and so on"),
             .flag("--dry-run", "fetch and count, and store nothing"),
         ],
         details: """
@@ -48,14 +53,15 @@ enum BackfillCommand {
             default: NotificationHistoryQuery.requestsPerSecondMax,
             in: 1...NotificationHistoryQuery.requestsPerSecondMax
         )
+        let resumedID = invocation.value("--resume")
+        if resumedID != nil, let option = selecting.first(where: invocation.has) {
+            throw .usage("bad_value", "--resume goes on with its run's own \(option)")
+        }
         var order = try HandOrder("backfill", why: invocation.value("--why"), now: now)
         let configuration = try KafkaQuestion.configuration()
         let keys = try AppleKeys(configuration)
         var start = BackfillRun.Start(plan: try plan(invocation, keys, now: now), order: order)
-        if let runID = invocation.value("--resume") {
-            guard !invocation.has("--from"), !invocation.has("--to") else {
-                throw .usage("bad_value", "--resume knows --from and --to")
-            }
+        if let runID = resumedID {
             guard runID.hasPrefix("backfill-"), runID.utf8.count <= 64 else {
                 throw .usage("bad_value", "--resume is \"\(runID)\": it must be a run of this verb")
             }
@@ -113,16 +119,7 @@ enum BackfillCommand {
         _ invocation: Invocation,
         _ keys: AppleKeys
     ) throws(CommandFailure) -> [Lane] {
-        var environments = AppleEnvironment.allCases
-        if let text = invocation.value("--environment") {
-            guard let environment = AppleEnvironment(rawValue: text.lowercased()) else {
-                throw .usage(
-                    "bad_value",
-                    "--environment is \"\(text)\": it must be production or sandbox"
-                )
-            }
-            environments = [environment]
-        }
+        let environments = try invocation.environment().map { [$0] } ?? AppleEnvironment.allCases
         return try keys.apps(invocation).flatMap { app in
             environments.map { Lane(appAppleID: app.appAppleID, environment: $0) }
         }

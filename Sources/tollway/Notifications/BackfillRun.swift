@@ -72,12 +72,7 @@ final class BackfillRun {
             $0.name(prefix: configuration.topicPrefix)
         }
         progress = FetchProgress("notifications")
-        let requests = AppStoreRequests(
-            hosts: AppStoreHosts(
-                production: configuration.appleProductionURL,
-                sandbox: configuration.appleSandboxURL
-            )
-        )
+        let requests = AppStoreRequests(hosts: configuration.appleHosts)
         queue = try AppleRequestQueue(
             keys: keys,
             // Apple's limit is that of an app.

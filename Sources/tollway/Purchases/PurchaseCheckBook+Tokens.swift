@@ -57,7 +57,7 @@ extension PurchaseCheckBook {
                 throw PurchaseFault(
                     .tokenOutOfRange,
                     .creationDate,
-                    repair: "Send the token that was active at this date: the known ones were not."
+                    repair: "Send the token that carries a sale of this date: no known one does."
                 )
             }
             return nil

@@ -1,5 +1,4 @@
 internal import Foundation
-internal import Glibc
 internal import HTTPClient
 internal import Telemetry
 internal import TokenDomain
@@ -73,28 +72,17 @@ final class AdminPorts {
         var answers: [Int: [String: Any]] = [:]
         var pages: [Int: [UInt8]] = [:]
         var times: [Int: Int64] = [:]
-        var openCount = 2 * addresses.count
-        while openCount > 0 {
-            http.run()
-            for response in http.takeResponses() {
-                openCount -= 1
-                guard case .answered(let answer) = response.outcome, answer.status == 200 else {
-                    continue
-                }
-                let tag = Int(response.tag)
-                times[tag] = WallClock.monotonicMilliseconds()
-                if tag < addresses.count {
-                    answers[tag] = Self.object(answer.body)
-                } else {
-                    pages[tag - addresses.count] = answer.body
-                }
+        http.awaitAll { response in
+            guard case .answered(let answer) = response.outcome, answer.status == 200 else {
+                return
             }
-            guard openCount > 0 else {
-                break
+            let tag = Int(response.tag)
+            times[tag] = WallClock.monotonicMilliseconds()
+            if tag < addresses.count {
+                answers[tag] = Self.object(answer.body)
+            } else {
+                pages[tag - addresses.count] = answer.body
             }
-            var entry = pollfd(fd: http.wakeDescriptor, events: Int16(POLLIN), revents: 0)
-            let wait = http.millisecondsUntilTimeout ?? Self.deadlineMilliseconds
-            _ = unsafe poll(&entry, 1, Int32(clamping: wait))
         }
         for (tag, address) in addresses.enumerated() {
             if areGuessed, !Self.isOfPipeline(answers[tag], snapshot) {
@@ -185,6 +173,10 @@ final class AdminPorts {
                 seconds
             )
         }
+        var indices = Dictionary(
+            snapshot.lanes.indices.map { (snapshot.lanes[$0].key, $0) },
+            uniquingKeysWith: { first, _ in first }
+        )
         for lane in status["lanes"] as? [[String: Any]] ?? [] {
             guard let app = number(lane, "appAppleId"),
                 let environment = lane["environment"] as? String,
@@ -216,22 +208,18 @@ final class AdminPorts {
                     )
                 }
             }
-            merge(told, into: &snapshot.lanes)
+            if let index = indices[told.key] {
+                merge(told, into: &snapshot.lanes[index])
+            } else {
+                indices[told.key] = snapshot.lanes.count
+                snapshot.lanes.append(told)
+            }
         }
     }
 
     /// Instances share a lane: what they do adds up, and the worst of their states is shown.
-    private static func merge(_ told: TopSnapshot.Lane, into lanes: inout [TopSnapshot.Lane]) {
-        let index = lanes.firstIndex {
-            $0.app == told.app && $0.environment == told.environment
-                && $0.endpoint == told.endpoint
-        }
-        guard let index else {
-            lanes.append(told)
-            return
-        }
+    private static func merge(_ told: TopSnapshot.Lane, into lane: inout TopSnapshot.Lane) {
         let severity = ["open": 0, "held": 1, "probing": 2, "stopped": 3, "paused": 4]
-        var lane = lanes[index]
         if severity[told.state, default: 5] > severity[lane.state, default: 5] {
             lane.state = told.state
             lane.because = told.because
@@ -253,6 +241,5 @@ final class AdminPorts {
                 fallingCount: one.fallingCount.adding(saturating: other.fallingCount)
             )
         }
-        lanes[index] = lane
     }
 }

@@ -9,6 +9,10 @@ enum AppleAnswers {
     /// Adds the numbers of one instance's page of metrics.
     static func add(_ page: [UInt8], of address: String, to snapshot: inout TopSnapshot) {
         var seriesCount = 0
+        var indices = Dictionary(
+            snapshot.answers.indices.map { (snapshot.answers[$0].key, $0) },
+            uniquingKeysWith: { first, _ in first }
+        )
         for line in String(decoding: page, as: UTF8.self).split(separator: "\n")
         where line.hasPrefix(metric) && seriesCount < seriesCountMax {
             seriesCount += 1
@@ -19,29 +23,20 @@ enum AppleAnswers {
             else {
                 continue
             }
-            add(
-                TopSnapshot.Answer(
-                    app: app,
-                    environment: labels["environment"] ?? "",
-                    status: labels["status"] ?? "",
-                    code: labels["code"] ?? "",
-                    counts: [address: count]
-                ),
-                to: &snapshot.answers
+            let answer = TopSnapshot.Answer(
+                app: app,
+                environment: labels["environment"] ?? "",
+                status: labels["status"] ?? "",
+                code: labels["code"] ?? "",
+                counts: [address: count]
             )
+            guard let index = indices[answer.key] else {
+                indices[answer.key] = snapshot.answers.count
+                snapshot.answers.append(answer)
+                continue
+            }
+            snapshot.answers[index].counts.merge(answer.counts) { $0.adding(saturating: $1) }
         }
-    }
-
-    private static func add(_ answer: TopSnapshot.Answer, to answers: inout [TopSnapshot.Answer]) {
-        let index = answers.firstIndex {
-            $0.app == answer.app && $0.environment == answer.environment
-                && $0.status == answer.status && $0.code == answer.code
-        }
-        guard let index else {
-            answers.append(answer)
-            return
-        }
-        answers[index].counts.merge(answer.counts) { $0.adding(saturating: $1) }
     }
 
     /// Values without quotes; ours have no escapes in them.

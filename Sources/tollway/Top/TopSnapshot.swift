@@ -72,6 +72,15 @@ struct TopSnapshot: Equatable, Sendable {
         var nextDeadline: Int64?
         /// By the start of the day, UNIX milliseconds, over all instances.
         var days: [Int64: Day] = [:]
+
+        /// What it is the lane of.
+        struct Key: Hashable {
+            var app: Int64
+            var environment: String
+            var endpoint: String
+        }
+
+        var key: Key { Key(app: app, environment: environment, endpoint: endpoint) }
     }
 
     /// How often Apple gave one answer, over all instances asked.
@@ -88,6 +97,16 @@ struct TopSnapshot: Equatable, Sendable {
         var perSecond: Double?
 
         var count: Int64 { counts.values.reduce(0) { $0.adding(saturating: $1) } }
+
+        /// What it is an answer to, and which one.
+        struct Key: Hashable {
+            var app: Int64
+            var environment: String
+            var status: String
+            var code: String
+        }
+
+        var key: Key { Key(app: app, environment: environment, status: status, code: code) }
     }
 
     /// What was reported to Apple lately, by the ledger.
@@ -169,28 +188,27 @@ struct TopSnapshot: Equatable, Sendable {
             stages[index].donePerSecond = max(0, Double(now.committed - then.committed)) / seconds
         }
         let statusSeconds = seconds(since: earlier, \.statusAt)
+        // There may be thousands of lanes and of answers.
+        let startedCounts = Dictionary(
+            earlier.lanes.map { ($0.key, $0.startedCounts) },
+            uniquingKeysWith: { first, _ in first }
+        )
         for index in lanes.indices {
-            let now = lanes[index]
-            let then = earlier.lanes.first {
-                $0.app == now.app && $0.environment == now.environment
-                    && $0.endpoint == now.endpoint
-            }
             lanes[index].startedPerSecond = Self.rate(
-                of: now.startedCounts,
-                since: then?.startedCounts ?? [:],
+                of: lanes[index].startedCounts,
+                since: startedCounts[lanes[index].key] ?? [:],
                 over: statusSeconds
             )
         }
         let metricsSeconds = seconds(since: earlier, \.metricsAt)
+        let answerCounts = Dictionary(
+            earlier.answers.map { ($0.key, $0.counts) },
+            uniquingKeysWith: { first, _ in first }
+        )
         for index in answers.indices {
-            let now = answers[index]
-            let then = earlier.answers.first {
-                $0.app == now.app && $0.environment == now.environment && $0.status == now.status
-                    && $0.code == now.code
-            }
             answers[index].perSecond = Self.rate(
-                of: now.counts,
-                since: then?.counts ?? [:],
+                of: answers[index].counts,
+                since: answerCounts[answers[index].key] ?? [:],
                 over: metricsSeconds
             )
         }

@@ -4,8 +4,8 @@ internal import TokenWire
 /// Where a sale stands in the book of `purchases`, as far as a person wants to know: from a value of
 /// `purchases.state.v1`, whose form is the worker's own.
 struct BookStanding: Equatable {
-    /// What it waits for: `token`, `rate`, `reference`, `base`, `queued`, `sent`, `now`, `reopening`,
-    /// `idle`.
+    /// What it waits for: `token`, `rate`, `reference`, `base`, `turn`, `queued`, `sent`, `now`,
+    /// `reopening`, `idle`.
     var wait = "idle"
     /// The record that it waits for, where that is another sale's or its own.
     var key: TracedBookKey?

@@ -238,10 +238,9 @@ extension PurchaseSearch {
             )
         }
         for deadLetter in open {
-            // By its place: a search for order-1001-1 finds order-1001-10 as well, and refunds of it.
             lines.append(
-                "an open dead letter, \(deadLetter.code) (\(deadLetter.position)): correct the sale and send"
-                    + " it again, then tollway dlq discard \(deadLetter.position.options) --why TEXT"
+                "an open dead letter, \(deadLetter.code) (\(deadLetter.position)): "
+                    + deadLetter.saleRemedy(after: item?.newestChange)
             )
         }
         return lines
@@ -297,6 +296,37 @@ extension PurchaseSearch {
 }
 
 extension TraceDeadLetter {
+    /// What settles it, where this is the newest settled change of its sale by the ledger.
+    ///
+    /// The command names its place: a search for order-1001-1 finds order-1001-10 as well, and
+    /// refunds of it.
+    func saleRemedy(after newestChange: PurchaseOutcome?) -> String {
+        guard isNoFaultOfSale else {
+            return "correct the sale and send it again, then \(discard)"
+        }
+        // The replay of such a change holds it back.
+        if let newestChange, PurchaseEvent.Kind(rawValue: sale.type)?.isChange == true,
+            newestChange.cameInAt > changeReceivedAt
+        {
+            return
+                "a newer \(newestChange.type.rawValue) is settled, which it may undo, so no replay"
+                + " sends it; only if the newer one is to stand: \(discard)"
+        }
+        return "mend the cause, then: \(replay(position.options))"
+    }
+
+    /// Whether the sale may go back as it is: what refused it was ours, or Kafka's.
+    private var isNoFaultOfSale: Bool {
+        switch code {
+        case PurchaseRule.unknownApp.code, "purchases.record_refused",
+            "purchases.output_too_large":
+            true
+        // Under a new identifier.
+        case PurchaseRule.rejected.code: message.contains(Rejection.conflict.code)
+        default: false
+        }
+    }
+
     /// Without a command: a sale is corrected by who sent it.
     var saleJSON: String {
         var members = Fact.text("position", position.description)

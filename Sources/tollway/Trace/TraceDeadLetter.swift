@@ -12,11 +12,16 @@ struct TraceDeadLetter {
     let message: String
     /// UNIX milliseconds.
     let failedAt: Int64
+    /// Before its replays, UNIX milliseconds.
+    private let firstFailedAt: Int64
     /// Kafka's own, UNIX milliseconds.
     let timestamp: Int64
     let deadline: Timestamp?
     /// Of a report that was asked for, or refused.
     let status: ReportStatus?
+    private let requestIdentifier: String?
+    /// How often it was replayed before.
+    private let replayCount: Int
     /// The sale that it is, where it is one.
     let sale: TracedSale
     /// Nil while it is open.
@@ -36,10 +41,24 @@ struct TraceDeadLetter {
         failedAt =
             found.header("tollway.dlq.failed_at").flatMap { InstantText.read($0.utf8.span) }
             ?? found.timestamp
+        firstFailedAt =
+            found.header("tollway.dlq.first_failed_at").flatMap { InstantText.read($0.utf8.span) }
+            ?? failedAt
         timestamp = found.timestamp
         deadline = subject.deadline(days: deadlineDays)
         status = subject.status
+        requestIdentifier = subject.requestIdentifier
+        replayCount = found.header("tollway.dlq.replay_count").flatMap { Int($0) } ?? 0
         sale = TracedSale(found.value.span)
+    }
+
+    /// When a change of a sale came in, as a replay judges it; UNIX milliseconds.
+    var changeReceivedAt: Int64 {
+        LedgerQuestion.Change.receivedAt(
+            stated: sale.receivedAt,
+            firstFailedAt: firstFailedAt,
+            failedAsRead: code == PurchaseRule.unknownApp.code
+        )
     }
 
     /// Whether a replay of it would be sent on, by what Apple has accepted of the token so far.
@@ -49,12 +68,37 @@ struct TraceDeadLetter {
         status.map { NextStatus.mayFollow(lastAccepted: lastAccepted, requested: $0) } ?? true
     }
 
-    /// What settles it, as it is typed; both are dry until `--yes`.
-    func command(for id: TokenID, lastAccepted: ReportStatus?) -> String {
-        // A replay judges each dead letter of the token anew. A discard does not, so it names one.
-        goesBack(lastAccepted: lastAccepted)
-            ? "tollway dlq replay --token \(ShellWord.of(id.text)) --stage \(position.stage.rawValue)"
-            : "tollway dlq discard \(position.options) --why TEXT"
+    /// What settles it: a few words, and the command as it is typed, which is dry until `--yes`.
+    func remedy(for id: TokenID, lastAccepted: ReportStatus?) -> (words: String, command: String) {
+        guard goesBack(lastAccepted: lastAccepted) else {
+            return ("Apple has accepted what ends it", discard)
+        }
+        switch (code, requestIdentifier) {
+        case (Rejection.conflict.code, let identifier?):
+            // A replay holds it back until a person knows which of the two reports is right.
+            let command = "tollway report show \(ShellWord.of(identifier)) --ask-apple"
+            return ("compare the two reports (RUNBOOK, identifier_conflict)", command)
+        case ("report.bad_key", _):
+            // A replay keeps the key.
+            return ("write it again, keyed by its token, then", discard)
+        default:
+            // It judges each dead letter of the token anew. A discard does not, so it names one.
+            let options = "--token \(ShellWord.of(id.text)) --stage \(position.stage.rawValue)"
+            return ("mend the cause, then", replay(options))
+        }
+    }
+
+    var discard: String { "tollway dlq discard \(position.options) --why TEXT" }
+
+    /// A replay; once more of what came back so often that it would be held back.
+    func replay(_ options: String) -> String {
+        let command = "tollway dlq replay \(options)"
+        guard replayCount >= DeadLetterOrder.replayCountMaxDefault,
+            replayCount < DeadLetterAction.replayCountMaxMax
+        else {
+            return command
+        }
+        return command + " --replays-max \(replayCount + 1)"
     }
 
     func json(for id: TokenID, lastAccepted: ReportStatus?) -> String {
@@ -68,7 +112,7 @@ struct TraceDeadLetter {
             members += Fact.text("replayId", settled.replayID)
             members += Fact.number("settledAt", settled.at)
         } else {
-            members += Fact.text("command", command(for: id, lastAccepted: lastAccepted))
+            members += Fact.text("command", remedy(for: id, lastAccepted: lastAccepted).command)
         }
         return JSONLines.object(members)
     }

@@ -69,6 +69,14 @@ extension TraceSearch {
             },
             telling: &events
         )
+        // What has the id as its key was found by that. A record by hand may have any other.
+        let (ownKey, inText) = (Array(id.text.utf8), LineItemNeedle(id.text))
+        trail.add(
+            try topics.searchAll(.deadLetters(.report), from: from, until: nil) { value in
+                inText.isIn(value) && subjects.read(value).externalPurchaseID == id.text
+            }.filter { $0.key != ownKey },
+            telling: &events
+        )
         if let deadLetter = deadLetters.first, !deadLetter.key.isEmpty {
             // It came in before it failed, and a replay brought it again, whenever that was: under
             // the dead letter's key, so in one partition.

@@ -36,9 +36,8 @@ struct TraceStanding {
             text += "; due at Apple \(Self.time(deadline.milliseconds))"
             text += " (\(AgeText.relative(deadline, now: now)))"
         }
-        let command = deadLetter.command(for: id, lastAccepted: lastAccepted)
-        text += goesBack ? "; mend the cause, then: " : "; Apple has accepted what ends it: "
-        return text + command
+        let remedy = deadLetter.remedy(for: id, lastAccepted: lastAccepted)
+        return text + "; \(remedy.words): \(remedy.command)"
     }
 
     /// Report has no account of it, and no dead letter is open.
@@ -120,7 +119,10 @@ struct TraceStanding {
 
     private func settled(_ account: TokenAccount) -> [String] {
         var words: [String] = []
-        let openCount = deadLetters.count { $0.settled == nil && $0.position.stage == .report }
+        // What came under another key was refused before it was the token's.
+        let openCount = deadLetters.count {
+            $0.settled == nil && $0.position.stage == .report && $0.code != "report.bad_key"
+        }
         if account.parked.count > openCount {
             words.append(
                 "\(account.parked.count - openCount) refused by Apple, and no dead letter of them"

@@ -42,6 +42,8 @@ struct TracedItem {
     private(set) var outcome: PurchaseOutcome?
     /// A change after it that was refused; nil where another one was settled since.
     private(set) var refusedChange: PurchaseOutcome?
+    /// The newest change that is settled, whichever was settled last.
+    private(set) var newestChange: PurchaseOutcome?
     /// When the sale came in that the last row of no change was of.
     private(set) var saleReceivedAt: Timestamp?
     /// Where it stands in the worker's book; nil where that was forgotten.
@@ -60,8 +62,15 @@ struct TracedItem {
         }
         outcome = next
         refusedChange = nil
+        note(change: next)
         if !next.type.isChange {
             saleReceivedAt = next.receivedAt
+        }
+    }
+
+    fileprivate mutating func note(change next: PurchaseOutcome) {
+        if next.isSettledChange, next.cameInAt > newestChange?.cameInAt ?? .min {
+            newestChange = next
         }
     }
 
@@ -155,6 +164,9 @@ extension TracedItem {
         let own = outcome?.settledAt
         for newer in others where newer.settledAt >= own ?? newer.settledAt {
             settle(newer)
+        }
+        if let change = other.newestChange {
+            note(change: change)
         }
         receivedCount += other.receivedCount
         deadLetters += other.deadLetters

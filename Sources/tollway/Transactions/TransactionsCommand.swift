@@ -1,3 +1,4 @@
+internal import Glibc
 internal import Kafka
 internal import StageRuntime
 internal import Telemetry
@@ -40,6 +41,8 @@ enum TransactionsCommand {
 
     /// How long a partition's leader may take to show a marker.
     private static let shownMillisecondsMax: Int64 = 10_000
+    /// Between two looks whether it does.
+    private static let lookMilliseconds: Int32 = 200
     private static let deadlineMilliseconds = 10_000
 
     private static func runList(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
@@ -215,6 +218,7 @@ enum TransactionsCommand {
             guard !left.isEmpty, waited < shownMillisecondsMax else {
                 return left
             }
+            _ = poll(nil, 0, lookMilliseconds)
         }
     }
 

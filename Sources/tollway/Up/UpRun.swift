@@ -18,11 +18,6 @@ final class UpRun {
     private static let repairMilliseconds = 10_000
     /// Until a node that was started leads its partitions.
     private static let leaderSeconds = 20.0
-    /// Between an end and the next start: doubled with each one in a row.
-    private static let pauseSeconds = 1.0
-    private static let pauseSecondsMax = 30.0
-    /// Who ran for so long begins with the shortest pause again.
-    private static let steadySeconds = 60.0
 
     /// One process that is to run.
     private struct Child {
@@ -30,10 +25,7 @@ final class UpRun {
         /// Asks whether it is ready; nil: it says so itself.
         var probe: String?
         var start: () throws -> Void
-        var startedAt = Date()
-        var failureCount = 0
-        /// It has ended; nil while it runs.
-        var restartAt: Date?
+        var restart = UpRestart()
     }
 
     let folder: URL
@@ -46,6 +38,8 @@ final class UpRun {
     private let processes: DemoProcesses
     private let environment: [String: String]
     private var children: [Child] = []
+    /// Of Kafka's nodes that have ended once.
+    private var nodeRestarts: [Int: UpRestart] = [:]
     private var running: DemoCluster?
     private var lock: RunLock?
 
@@ -299,25 +293,15 @@ final class UpRun {
         guard let index = children.firstIndex(where: { $0.name == name }) else {
             return
         }
-        let now = Date()
-        let isSteady = now.timeIntervalSince(children[index].startedAt) >= Self.steadySeconds
-        let failureCount = isSteady ? 0 : children[index].failureCount
-        let pause = min(
-            Self.pauseSeconds * Double(1 << min(failureCount, 10)),
-            Self.pauseSecondsMax
-        )
-        children[index].failureCount = failureCount + 1
-        children[index].restartAt = now.addingTimeInterval(pause)
+        let pause = children[index].restart.ended(at: Date())
         let tail = processes.tail(name).split(separator: "\n").last.map { ": \($0)" } ?? ""
         Console.say("\(name) \(how), and is started again in \(Int(pause)) s\(tail)")
     }
 
     private func restart(_ index: Int) throws {
-        guard let time = children[index].restartAt, time <= Date() else {
+        guard children[index].restart.takeDue(at: Date()) else {
             return
         }
-        children[index].restartAt = nil
-        children[index].startedAt = Date()
         do {
             try children[index].start()
         } catch let failure as CommandFailure {
@@ -344,9 +328,18 @@ final class UpRun {
             return
         }
         for node in 0..<kafka.nodeCount where !kafka.isRunning(node: node) {
-            Console.say("Kafka ended, and is started again; its data is kept")
-            // The workers wait for it, and say so themselves.
-            try kafka.beginRestart(node: node)
+            var restart = nodeRestarts[node] ?? UpRestart()
+            if restart.dueAt == nil {
+                let pause = restart.ended(at: Date())
+                Console.say(
+                    "Kafka ended, and is started again in \(Int(pause)) s; its data is kept"
+                )
+            }
+            if restart.takeDue(at: Date()) {
+                // The workers wait for it, and say so themselves.
+                try kafka.beginRestart(node: node)
+            }
+            nodeRestarts[node] = restart
         }
     }
 

@@ -206,4 +206,24 @@ import TokenDomain
         let counts = snapshot.answers.map { "\($0.app) \($0.status) \($0.code) \($0.count)" }
         #expect(counts == ["7 200  8", "7 400 1 4"])
     }
+
+    /// As many as many apps have: to look through all of them for each took minutes.
+    @Test func `compares thousands of Apple's answers at once`() {
+        let count = 20_000
+        let page = (0..<count).map {
+            #"tollway_report_requests_total{app="7",status="400",code="\#($0)"} \#($0)"#
+        }
+        .joined(separator: "\n")
+        var snapshot = TopSnapshot()
+        let duration = ContinuousClock().measure {
+            for address in ["a:1", "b:1"] {
+                AppleAnswers.add(Array(page.utf8), of: address, to: &snapshot)
+            }
+            let earlier = snapshot
+            snapshot.compare(with: earlier)
+        }
+        #expect(snapshot.answers.count == count)
+        #expect(snapshot.answers.last?.counts == ["a:1": 19_999, "b:1": 19_999])
+        #expect(duration < .seconds(20), "\(duration)")
+    }
 }

@@ -175,7 +175,7 @@ struct `Looking at dead letters` {
 }
 
 @Suite struct `The text of a dead letter` {
-    private static let customer = "c1.0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
+    private static let customer = "c1.0123456789abcdefghijklmnopqrstuvwxyzABCDEFE"
 
     @Test func `masks the customer of a report that was asked for`() {
         var bytes: [UInt8] = []
@@ -196,10 +196,24 @@ struct `Looking at dead letters` {
         #expect(DeadLetterText(isRevealed: true).value(bytes[...]).contains(Self.customer))
     }
 
+    @Test(arguments: [
+        ("4915112345678", #""…""#), ("true", #""…""#), (#"["alice@example.com"]"#, #""…""#),
+        (#"{"name":"alice"}"#, #""…""#), ("null", "null"),
+        (#""alice@example.com""#, #""… (17 bytes)""#),
+        (#""c1.alice@example.com""#, #""… (20 bytes)""#),
+        (#""\#(customer)""#, #""c1.012345… (46 bytes)""#),
+    ])
+    func `masks a customer in whatever form it came`(value: String, shown: String) {
+        let bytes = Array(#"{"token":1,"customer":\#(value),"bundleId":"b"}"#.utf8)
+        let text = DeadLetterText(isRevealed: false).value(bytes[...])
+        #expect(text == #"{"token":"…","customer":\#(shown),"bundleId":"b"}"#)
+    }
+
     @Test(
         arguments: [
             (customer, Worker.report, "c1.012345… (46 bytes)"),
             (customer, .decode, "c1.012345… (46 bytes)"),
+            ("alice@example.com", .decode, "… (17 bytes)"),
             ("t-1-long-enough-to-be-cut", .report, "t-1-long-enough-to-be-cut"),
         ] as [(String, Worker, String)]
     )

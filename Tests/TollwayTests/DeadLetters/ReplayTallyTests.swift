@@ -8,8 +8,8 @@ import Testing
         .unavailable(code: "_TRANSPORT", message: "gone")
     )
 
-    private func loss(_ tally: inout ReplayTally, tooLargeCount: Int = 0) -> ReplayTally.Next {
-        tally.ended(Self.lost, tooLargeCount: tooLargeCount, partCount: 1)
+    private func loss(_ tally: inout ReplayTally, unsendableCount: Int = 0) -> ReplayTally.Next {
+        tally.ended(Self.lost, unsendableCount: unsendableCount, partCount: 1)
     }
 
     @Test(arguments: [ReplayRun.Ending.interrupted, .failureRatio(0.5)])
@@ -43,14 +43,14 @@ import Testing
         #expect(other == .again)
     }
 
-    @Test func `counts what is too large once, however often its stage begins anew`() {
+    @Test func `counts what cannot go once, however often its stage begins anew`() {
         var tally = ReplayTally()
         for stageCount in 1...2 {
             tally.beginStage()
-            _ = loss(&tally, tooLargeCount: 2)
-            _ = loss(&tally, tooLargeCount: 3)
-            _ = tally.ended(.finished, tooLargeCount: 3, partCount: 4)
-            #expect(tally.tooLargeCount == 3 * stageCount)
+            _ = loss(&tally, unsendableCount: 2)
+            _ = loss(&tally, unsendableCount: 3)
+            _ = tally.ended(.finished, unsendableCount: 3, partCount: 4)
+            #expect(tally.unsendableCount == 3 * stageCount)
         }
         #expect(tally.partCount == 4)
     }
@@ -81,14 +81,14 @@ import Testing
         (0, 0, 0, true, .canaryUnsent(readCount: 0, plannedCount: 10)),
         (9, 0, 0, true, .canaryUnsent(readCount: 9, plannedCount: 10)),
         (4, 1, 0, true, .failureRatio(0.25)),
-        // Some are too large; they are so in the next canary too.
+        // Some cannot go; they cannot in the next canary either.
         (8, 0, 2, true, nil), (7, 0, 2, true, .canaryUnsent(readCount: 7, plannedCount: 10)),
         (0, 0, 10, true, .canaryUnsent(readCount: 0, plannedCount: 10)),
     ])
     func `takes a canary for good only where this run has sent it and seen it read`(
         readCount: Int,
         failedCount: Int,
-        tooLargeCount: Int,
+        unsendableCount: Int,
         hasRest: Bool,
         ending: ReplayRun.Ending?
     ) {
@@ -102,9 +102,9 @@ import Testing
         var tally = ReplayTally()
         tally.beginStage()
         // An earlier stage's are none of this canary's.
-        _ = tally.ended(.finished, tooLargeCount: 5, partCount: 1)
+        _ = tally.ended(.finished, unsendableCount: 5, partCount: 1)
         tally.beginStage()
-        _ = tally.ended(.finished, tooLargeCount: tooLargeCount, partCount: 2)
+        _ = tally.ended(.finished, unsendableCount: unsendableCount, partCount: 2)
         tally.judgeCanary(results, plannedCount: 10, hasRest: hasRest, ratioMax: 0.1)
         #expect(tally.ending == ending)
     }

@@ -222,6 +222,21 @@ struct `Sending dead letters back` {
         #expect(Set(back.map(\.value)) == Set(deadLetters[2...].map(\.value)))
     }
 
+    @Test func `holds back a change of a sale that may undo a newer one`() throws {
+        let world = try DeadLetterWorld()
+        // Of the first a newer change was settled, of the second an older one, of the third none.
+        for (key, after) in [("c1.a", 1), ("c1.b", -1), ("c1.c", nil)] as [(String, Int64?)] {
+            try world.change(of: key, settledAfter: after)
+        }
+        let plan = try world.dlq("plan", "-o", "json").object()
+        let skipped = try #require(plan["skipReasons"] as? [[String: Any]])
+        #expect(skipped.map { $0["why"] as? String } == ["order_rules"])
+        #expect(plan["go"] as? Int == 2 && plan["skipped"] as? Int == 1)
+        #expect(try world.dlq("replay", "--yes").exitCode == 0)
+        let back = try world.records(of: .purchasesReceived)
+        #expect(Set(back.map(\.key)) == ["c1.b", "c1.c"])
+    }
+
     @Test func `lets nothing go of which it may be forgotten whether it went`() throws {
         let world = try DeadLetterWorld()
         var maker = DeadLetterMaker(prefix: world.prefix, seed: 11)
@@ -540,6 +555,51 @@ extension DeadLetterWorld {
         try write(value, key: id, to: .accountTokensOutcomes)
     }
 
+    /// Writes the dead letter of a sale's restatement and, where one was settled, the ledger's
+    /// record of another one, which came in so many milliseconds after it.
+    func change(of key: String, settledAfter: Int64?) throws {
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        var event = PurchaseEvent(lineItemID: "sale-1")
+        event.kind = .restate
+        event.customer = CustomerID(key)
+        event.appAppleID = 7
+        event.receivedAt = now
+        var value: [UInt8] = []
+        event.write(to: &value)
+        var headers: [UInt8] = []
+        DeadLetter(
+            fault: Fault(code: "purchases.unknown_app", message: "m"),
+            worker: .purchases,
+            origin: DeadLetter.Origin(
+                topic: Topic.purchasesReceived.name(prefix: prefix),
+                partition: 0,
+                offset: 0,
+                group: "\(prefix)purchases"
+            ),
+            failedAt: now
+        ).appendHeaders(to: &headers)
+        try write(value, key: key, headers: headers, to: .deadLetters(.purchases))
+        guard let settledAfter else {
+            return
+        }
+        value = []
+        PurchaseOutcome(
+            lineItemID: "sale-1",
+            revision: 2,
+            type: .restate,
+            outcome: .reported,
+            externalPurchaseID: TokenID("t-1"),
+            requestIdentifier: LedgerMaker.identifier(1),
+            reason: "accepted",
+            errors: [],
+            item: nil,
+            receivedAt: now + Milliseconds(settledAfter),
+            settledAt: now + .seconds(1),
+            lane: Lane(appAppleID: 7, environment: .production)
+        ).write(to: &value)
+        try write(value, key: key, to: .purchasesOutcomes)
+    }
+
     private func account(
         id: String,
         identifier: String,
@@ -564,12 +624,18 @@ extension DeadLetterWorld {
         try write(value, key: id, to: .reportsOutcomes)
     }
 
-    private func write(_ value: [UInt8], key: String, to topic: Topic) throws {
+    private func write(
+        _ value: [UInt8],
+        key: String,
+        headers: [UInt8] = [],
+        to topic: Topic
+    ) throws {
         var batch = OutputBatch()
         let output = OutputBatch.Output(
             topic: 0,
             key: batch.place(key.utf8),
-            value: batch.place(value)
+            value: batch.place(value),
+            headers: batch.place(headers)
         )
         batch.outputs.append(output)
         let producer = try KafkaProducer(

@@ -1,6 +1,8 @@
+import Kafka
 import StageRuntime
 import Testing
 import TokenDomain
+import TokenWire
 
 @testable import tollway
 
@@ -46,7 +48,8 @@ import TokenDomain
             headers: [:]
         )
         let deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
-        let command = deadLetter.command(for: TokenID("id"), lastAccepted: lastAccepted)
+        let remedy = deadLetter.remedy(for: TokenID("id"), lastAccepted: lastAccepted)
+        let command = remedy.command
         // A discard of all of the token's would take with it what may still go back.
         let stage = stage.rawValue
         #expect(
@@ -67,6 +70,110 @@ import TokenDomain
             now: Timestamp(milliseconds: 2)
         ).lines
         #expect(lines.first?.hasSuffix(command) == true, "\(lines)")
+    }
+}
+
+@Suite struct `A dead letter's code` {
+    private static let identifier = LedgerMaker.identifier(1)
+    private static let value =
+        #"{"externalPurchaseId":"id","status":"LINE_ITEM","requestIdentifier":"\#(identifier)"}"#
+
+    private func headers(_ code: String) -> [UInt8] {
+        var headers: [UInt8] = []
+        DeadLetter(
+            fault: Fault(code: code, message: "m"),
+            worker: .report,
+            origin: DeadLetter.Origin(
+                topic: "t.reports.requested.v1",
+                partition: 0,
+                offset: 1,
+                group: "t.report"
+            ),
+            failedAt: Timestamp(milliseconds: 1)
+        ).appendHeaders(to: &headers)
+        return headers
+    }
+
+    /// Apple holds a report that the ledger knows nothing of.
+    @Test(
+        arguments: [
+            ("report.identifier_conflict", nil, .identifierConflict),
+            (
+                "report.identifier_conflict", #"{"status":"NO_LINE_ITEM"}"#,
+                .identifierConflict
+            ),
+            ("report.identifier_conflict", #"{"requestIdentifier":null}"#, nil),
+            ("report.rejected", nil, nil),
+        ] as [(String, String?, SkipReason?)]
+    )
+    func `holds a report back under the identifier of another one`(
+        code: String,
+        patch: String?,
+        why: SkipReason?
+    ) throws {
+        var batch = RecordBatch()
+        batch.arena = headers(code)
+        let start = batch.arena.count
+        batch.arena += Array(Self.value.utf8)
+        let record = RecordBatch.Record(
+            topic: 0,
+            partition: 0,
+            offset: 1,
+            timestampMilliseconds: 1,
+            key: .absent,
+            value: ByteRange(start: start, count: batch.arena.count - start),
+            headers: ByteRange(start: 0, count: start)
+        )
+        let deadLetter = DeadLetterRecord(record, stage: .report, in: batch.arena.span)
+        let subject = SubjectReader().read(batch.arena.span.extracting(record.value.indices))
+        let patcher = ReplayPatcher(try patch.map { try MergePatch(Array($0.utf8)) })
+        let patched = patcher.patched(deadLetter, in: batch, subject: subject)
+        let judge = DeadLetterJudge(
+            prefix: "t.",
+            replayCountMax: 2,
+            forgottenBefore: nil,
+            plannedBefore: nil
+        )
+        let outgoing = try #require(patched).subject
+        switch judge.judge(deadLetter, in: batch, subject: outgoing) {
+        case .skip(let reason): #expect(reason == why)
+        case .go: #expect(why == nil)
+        }
+    }
+
+    @Test(
+        arguments: [
+            ("report.rejected", 1, "tollway dlq replay --token id --stage report"),
+            (
+                "report.rejected", 2,
+                "tollway dlq replay --token id --stage report --replays-max 3"
+            ),
+            // No option takes more.
+            ("report.rejected", 100, "tollway dlq replay --token id --stage report"),
+            ("report.identifier_conflict", 0, "tollway report show \(identifier) --ask-apple"),
+            (
+                "report.bad_key", 0,
+                "tollway dlq discard --stage report --partition 0 --offset 1 --why TEXT"
+            ),
+        ] as [(String, Int, String)]
+    )
+    func `decides what a trace advises`(code: String, replays: Int, command: String) throws {
+        let found = TopicReader.Found(
+            topic: Topic.deadLetters(.report).name(prefix: "t."),
+            partition: 0,
+            offset: 1,
+            timestamp: 1,
+            key: [],
+            value: Array(Self.value.utf8),
+            headers: [
+                "tollway.dlq.code": code, "tollway.dlq.replay_count": String(replays),
+            ]
+        )
+        let deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
+        #expect(deadLetter.remedy(for: TokenID("id"), lastAccepted: nil).command == command)
+        // What Apple has accepted since ends it all the same.
+        let ended = deadLetter.remedy(for: TokenID("id"), lastAccepted: .duplicateToken).command
+        #expect(ended == deadLetter.discard)
     }
 }
 

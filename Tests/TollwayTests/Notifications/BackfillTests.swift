@@ -115,6 +115,10 @@ import TokenDomain
         (["--from", "1h", "--rate", "51"], "usage.bad_value"),
         (["--from", "1h", "--app", "77"], "apple.unknown_app"),
         (["--resume", "replay-1"], "usage.bad_value"),
+        (["--resume", "backfill-1", "--from", "1h"], "usage.bad_value"),
+        (["--resume", "backfill-1", "--app", "77"], "usage.bad_value"),
+        (["--resume", "backfill-1", "--environment", "sandbox"], "usage.bad_value"),
+        (["--resume", "backfill-1", "--only-failures"], "usage.bad_value"),
     ])
     func `refuses a question that Apple could not answer`(
         arguments: [String],
