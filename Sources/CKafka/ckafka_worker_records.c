@@ -89,9 +89,14 @@ static rd_kafka_resp_err_t look_for_group(ckafka_worker *w, refusal *r)
     }
     if (!code)
         return code;
-    if (ckafka_worker_is_away(w))
+    if (ckafka_worker_is_away(w)) {
+        r->is_silent = false;
         return RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
-    bool is_first = code == RD_KAFKA_RESP_ERR__TIMED_OUT && !r->is_silent;
+    }
+    /* A coordinator that says anything else has looked at the right before. */
+    if (code != RD_KAFKA_RESP_ERR__TIMED_OUT)
+        return code;
+    bool is_first = !r->is_silent;
     r->is_silent = true;
     return is_first ? code : r->code;
 }

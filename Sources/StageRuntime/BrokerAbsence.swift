@@ -2,22 +2,33 @@ internal import Telemetry
 
 /// Whether Kafka is away, as the loop found it last.
 ///
-/// Logged as it begins and as it ends, not at each look: what was kept back of a repeated line is
-/// written up to a minute after the cure.
+/// Logged as it begins and as it ends, each once a minute at most, and not at each look: what is kept
+/// back of a repeated line is written up to a minute after the cure.
 struct BrokerAbsence {
-    private var isAway = false
+    /// What the last line says: with what calls fail; nil where a broker answers.
+    private var told: String?
+    /// When the log said last that Kafka is away, and that it is not.
+    private var toldAt: [Bool: Int64] = [:]
 
-    /// `code` is what a call failed with; nil where a broker answers.
-    mutating func found(_ code: String?, _ log: Log) {
-        guard isAway != (code != nil) else {
+    /// Takes in what a call failed with; nil where a broker answers.
+    ///
+    /// `now` is in milliseconds, of a clock that nobody sets. Where one call of many fails, the two come by turns: what lasts is told when its minute is over.
+    mutating func found(
+        _ code: String?,
+        _ log: Log,
+        now: Int64 = WallClock.monotonicMilliseconds()
+    ) {
+        let isAway = code != nil
+        guard code != told,
+            toldAt[isAway].map({ now - $0 >= Log.repeatIntervalMilliseconds }) ?? true
+        else {
             return
         }
-        isAway = code != nil
-        // Limited: where one call of many fails, the two come by turns.
+        (told, toldAt[isAway]) = (code, now)
         if let code {
-            log.limited(.warning, "Kafka is away; waiting", ("code", .text(code)))
+            log.warning("Kafka is away; waiting", ("code", .text(code)))
         } else {
-            log.limited(.info, "the broker answers")
+            log.info("the broker answers")
         }
     }
 }

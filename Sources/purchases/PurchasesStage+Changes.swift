@@ -303,7 +303,7 @@ extension PurchasesStage {
             offset: cause.offset,
             receivedAt: now,
             trace: cause.trace,
-            history: nil
+            history: cause.history
         )
         for (index, event) in ([event] + later.reversed()).enumerated() {
             book.put(event, number: number + Int64(index), of: place)

@@ -47,8 +47,8 @@ extension PurchasesStage {
         try wake(&book, &plan)
         let outputCount = plan.outputs.outputs.count
         // What is queued and sent at once is written once.
-        for place in readyInTurn(countMax: limits.reportCountMax) {
-            guard hasRoomToReport(plan, isTick: false) else {
+        for (index, place) in readyInTurn().enumerated() {
+            guard index < limits.reportCountMax, hasRoomToReport(plan, isTick: false) else {
                 readyFrom = place
                 break
             }

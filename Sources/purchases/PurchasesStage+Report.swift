@@ -80,8 +80,8 @@ extension PurchasesStage {
             return
         }
         var book = openBook(plan)
-        for (index, place) in readyInTurn(countMax: limits.readyCountMax).enumerated() {
-            guard hasRoomToReport(plan) else {
+        for (index, place) in readyInTurn().enumerated() {
+            guard index < limits.readyCountMax, hasRoomToReport(plan) else {
                 readyFrom = place
                 break
             }
@@ -99,10 +99,10 @@ extension PurchasesStage {
 
     /// The tokens that are ready, from the one on that there was no room for: no other has two
     /// reports before it has one.
-    func readyInTurn(countMax: Int) -> [BookPlace] {
+    func readyInTurn() -> [BookPlace] {
         let places = ready.sorted()
         let first = readyFrom.flatMap { from in places.firstIndex { $0 >= from } } ?? 0
-        return Array((places[first...] + places[..<first]).prefix(countMax))
+        return Array(places[first...] + places[..<first])
     }
 
     private static let sliceTokenCount = 100

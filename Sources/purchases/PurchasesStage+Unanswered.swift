@@ -68,7 +68,8 @@ extension PurchasesStage {
         if look.next <= now || look.next > now + limits.answersInterval {
             look.begin(now: now, interval: limits.answersInterval)
         }
-        guard let from = look.from else {
+        // Where there is none, nothing is read through for it.
+        guard let from = look.from, hasRoomToReport(plan) else {
             return
         }
         var first: [(entry: [UInt8], place: BookPlace)] = []

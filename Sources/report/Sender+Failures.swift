@@ -39,15 +39,19 @@ extension Sender {
         } else if reply.transport != .noKey, !isNotHeld {
             // A look-up that finds nothing is how each try after a failure begins: no recovery.
             change(flight.queue, now: now) { $0.answered(now: now) }
+        } else if reply.transport == .noKey {
+            // Apple is asked nothing under any endpoint of the lane.
+            for queue in queues where queue.lane == flight.queue.lane && spells[queue] != nil {
+                change(queue, now: now) { $0.look(isDue: false, now: now) }
+            }
         }
     }
 
     /// Once a second: what time alone changes.
     func lookAtSpells(now: Timestamp) {
         for queue in queues where spells[queue] != nil {
-            // For a stopped lane only its probes are sent: its breaker says what is wrong.
-            let isDue =
-                view.deadlines[queue] != nil && maySend(queue.lane) && !isStopped(queue)
+            // A stopped lane goes on asking with its probes, which may fail as all did before.
+            let isDue = view.deadlines[queue] != nil && maySend(queue.lane)
             change(queue, now: now) { $0.look(isDue: isDue, now: now) }
             if spells[queue]?.since == nil {
                 spells[queue] = nil

@@ -6,8 +6,8 @@ enum PropertyListReader {
     /// Containers inside one another; Apple's own have three.
     static let depthMax = 64
 
-    /// - Returns: nil where the bytes are no property list with a dictionary in it, or are
-    ///   ``isWide(_:)``.
+    /// - Returns: nil where the bytes are no property list with a dictionary in it, or have zeros
+    ///   at the start: those of a text in UTF-16 or UTF-32 do.
     static func members(of bytes: [UInt8]) -> [String: PropertyValue]? {
         guard isSound(bytes) else {
             return nil
@@ -35,14 +35,22 @@ enum PropertyListReader {
 
     private static func isBinary(_ bytes: [UInt8]) -> Bool { bytes.starts(with: "bplist".utf8) }
 
-    /// Whether a text is UTF-16 or UTF-32: an XML text begins with ASCII, which has zeros there.
+    /// Whether it looks like an XML text in UTF-16 or UTF-32, behind a byte order mark or not.
     ///
     /// Apple's tools write neither.
-    static func isWide(_ bytes: [UInt8]) -> Bool { bytes.prefix(4).contains(0) }
+    static func isWide(_ bytes: [UInt8]) -> Bool {
+        let start = bytes.prefix(4)
+        let marks: [[UInt8]] = [[0xff, 0xfe], [0xfe, 0xff], [0, 0, 0xfe, 0xff]]
+        let isMarked = marks.contains { start.starts(with: $0) }
+        return hasZeros(bytes) && (isMarked || start.contains(UInt8(ascii: "<")))
+    }
+
+    /// Whether there are zeros where an XML text has ASCII.
+    private static func hasZeros(_ bytes: [UInt8]) -> Bool { bytes.prefix(4).contains(0) }
 
     private static func isSound(_ bytes: [UInt8]) -> Bool {
         guard isBinary(bytes) else {
-            return !isWide(bytes) && depth(of: bytes).map { $0 <= depthMax } ?? false
+            return !hasZeros(bytes) && depth(of: bytes).map { $0 <= depthMax } ?? false
         }
         var list = BinaryPropertyList(bytes)
         return list?.isSound(depthMax: depthMax) ?? false

@@ -228,17 +228,32 @@ import TokenDomain
         #expect(bench.count(.reported) == 400)
     }
 
+    @Test func `goes on with the next one that is ready where a batch has its number of reports`()
+        throws
+    {
+        let bench = PurchasesBench(partitionCount: 2)
+        bench.limits.reportCountMax = 1
+        let instance = bench.launch()
+        for number in 0..<50 {
+            bench.token("t\(number)", customer: nil)
+            sale("a\(number)", "t\(number)", bench)
+        }
+        try bench.settleAlone()
+        #expect(instance.stage.readyFrom != nil)
+        #expect(requestCount(bench) == 50)
+    }
+
     @Test func `has its turn among those that are ready where there was no room`() {
         let stage = PurchasesBench().launch().stage
         let places = (0..<3).map { BookPlace(partition: $0, key: BookKey(bytes: [])) }
         stage.ready = Set(places)
-        #expect(stage.readyInTurn(countMax: 3) == places)
+        #expect(stage.readyInTurn() == places)
         stage.readyFrom = places[1]
-        #expect(stage.readyInTurn(countMax: 3) == [places[1], places[2], places[0]])
+        #expect(stage.readyInTurn() == [places[1], places[2], places[0]])
         stage.ready.remove(places[1])
-        #expect(stage.readyInTurn(countMax: 1) == [places[2]])
+        #expect(stage.readyInTurn() == [places[2], places[0]])
         stage.ready = [places[0]]
-        #expect(stage.readyInTurn(countMax: 1) == [places[0]])
+        #expect(stage.readyInTurn() == [places[0]])
     }
 
     @Test func `is counted once where Kafka aborts what was done`() throws {

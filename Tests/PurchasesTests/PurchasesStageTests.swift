@@ -336,6 +336,32 @@ import TokenWire
         }
     }
 
+    /// Whatever follows from a change is as old as the change.
+    @Test func `tells in the ledger that a retraction follows from a replay`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.refund("r", of: "a", anna, exclusive: 3_000))
+        try bench.settle()
+        let time = "2026-01-01T00:00:00.000Z"
+        var headers: [UInt8] = []
+        HeaderList.append(
+            name: "tollway.dlq.first_failed_at".utf8,
+            value: time.utf8,
+            to: &headers
+        )
+        var value: [UInt8] = []
+        bench.change("a", anna, .retract).write(to: &value)
+        bench.append(.purchasesReceived, key: anna.text, value: value, headers: headers)
+        try bench.settle()
+        let retractions = try bench.outcomes().filter { $0.type == .retract }
+        #expect(Set(retractions.map(\.lineItemID)) == ["a", "r"])
+        for retraction in retractions {
+            #expect(retraction.firstFailedAt == time)
+        }
+    }
+
     @Test func `holds a restatement until its sale comes`() throws {
         let bench = bench()
         let anna = bench.customer(1)

@@ -239,6 +239,28 @@ import TokenWire
         #expect(bench.logLines.with("Apple answers a lane again").isEmpty)
     }
 
+    /// One request is answered as a wrong address is: of a stopped lane only the probes are sent.
+    @Test func `goes on where its lane is stopped in the middle of it`() throws {
+        let (bench, isRefused) = outage()
+        isRefused.isOn = false
+        bench.script = { call in
+            guard isRefused.isOn, call.lane.appAppleID == 1 else {
+                return .status(503)
+            }
+            isRefused.isOn = false
+            return .status(403)
+        }
+        bench.launch()
+        bring(bench)
+        try bench.pass(.minutes(1))
+        isRefused.isOn = true
+        try bench.pass(.minutes(10))
+        #expect(!isRefused.isOn)
+        #expect(value(bench, #"tollway_report_lane_stopped{app="1""#) == 1)
+        #expect(value(bench, #"tollway_report_apple_failing_seconds{app="1""#) ?? 0 > 500)
+        #expect(bench.health.ready.lines.contains { $0.hasPrefix("apple: ") })
+    }
+
     @Test func `is named by what happens on the way, too`() throws {
         let (bench, isDown) = outage()
         bench.script = { _ in isDown.isOn ? .notSent : .answered }

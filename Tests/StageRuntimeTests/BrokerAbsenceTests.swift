@@ -5,56 +5,71 @@ import Testing
 @testable import StageRuntime
 
 @Suite struct `An absence of Kafka` {
-    private final class Bench: Sendable {
-        let lines = Mutex<[String]>([])
-        let time = Mutex<Int64>(0)
+    /// Looks five times a second.
+    private final class Bench {
+        private static let stepMilliseconds: Int64 = 200
 
-        func log() -> Log {
-            Log(
-                worker: "decode",
-                format: .json,
-                now: { self.time.withLock { $0 } },
-                write: { line in self.lines.withLock { $0.append(line) } }
-            )
+        private final class Written: Sendable {
+            let lines = Mutex<[String]>([])
         }
 
-        func count(_ message: String) -> Int {
-            lines.withLock { $0.count { $0.contains("\"\(message)\"") } }
-        }
-    }
+        private let written = Written()
+        private var now: Int64 = 0
+        private var absence = BrokerAbsence()
 
-    /// 90 seconds of five looks each, then as long without it.
-    @Test func `is logged once as it begins and once as it ends, and not after that`() {
-        let bench = Bench()
-        let log = bench.log()
-        var absence = BrokerAbsence()
-        func look(_ code: String?) {
-            for _ in 0..<450 {
-                absence.found(code, log)
-                bench.time.withLock { $0 += 200 }
-                log.writeWithheld()
+        var lines: [String] { written.lines.withLock { $0 } }
+
+        /// What comes by turns is found at each look, one code after the other.
+        func look(_ codes: [String?], forSeconds seconds: Int) {
+            let log = Log(worker: "decode", format: .json, now: { 0 }) { [written] line in
+                written.lines.withLock { $0.append(line) }
+            }
+            for _ in 0..<Int64(seconds) * 1_000 / Self.stepMilliseconds {
+                for code in codes {
+                    absence.found(code, log, now: now)
+                }
+                now += Self.stepMilliseconds
             }
         }
-        look(nil)
-        #expect(bench.count("the broker answers") == 0)
-        look("_ALL_BROKERS_DOWN")
-        #expect(bench.count("Kafka is away; waiting") == 1)
-        #expect(bench.count("the broker answers") == 0)
-        look(nil)
-        #expect(bench.count("Kafka is away; waiting") == 1)
-        #expect(bench.count("the broker answers") == 1)
+
+        func expect(_ words: [String], _ location: SourceLocation = #_sourceLocation) {
+            #expect(
+                lines.count == words.count && zip(lines, words).allSatisfy { $0.contains($1) },
+                "\(lines)",
+                sourceLocation: location
+            )
+        }
     }
 
-    @Test func `is logged once a minute where it comes and goes all the time`() {
+    private static let away = "\"Kafka is away; waiting\",\"code\":\"DOWN\""
+    private static let back = "\"the broker answers\""
+
+    @Test func `is logged once as it begins and once as it ends, and not after that`() {
         let bench = Bench()
-        let log = bench.log()
-        var absence = BrokerAbsence()
-        for _ in 0..<250 {
-            absence.found("REFUSED", log)
-            absence.found(nil, log)
-            bench.time.withLock { $0 += 200 }
-        }
-        #expect(bench.count("Kafka is away; waiting") == 1)
-        #expect(bench.count("the broker answers") == 1)
+        bench.look([nil], forSeconds: 90)
+        bench.expect([])
+        bench.look(["DOWN"], forSeconds: 90)
+        bench.expect([Self.away])
+        bench.look([nil], forSeconds: 90)
+        bench.expect([Self.away, Self.back])
+    }
+
+    /// Whatever was not told for its minute is told once that is over, where it lasts.
+    @Test func `is logged once a minute where it comes and goes, and as it is in the end`() {
+        let bench = Bench()
+        bench.look(["DOWN", nil], forSeconds: 50)
+        bench.expect([Self.away, Self.back])
+        bench.look(["DOWN"], forSeconds: 100)
+        bench.expect([Self.away, Self.back, Self.away])
+        bench.look([nil, "DOWN"], forSeconds: 50)
+        bench.look([nil], forSeconds: 100)
+        #expect(bench.lines.last?.contains(Self.back) == true)
+    }
+
+    @Test func `is logged with a new cause`() {
+        let bench = Bench()
+        bench.look(["DOWN"], forSeconds: 30)
+        bench.look(["REFUSED"], forSeconds: 90)
+        bench.expect([Self.away, "\"code\":\"REFUSED\""])
     }
 }

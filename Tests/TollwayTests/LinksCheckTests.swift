@@ -105,6 +105,16 @@ import Testing
         }
     }
 
+    /// A program, an archive: zeros at its start make no text of it.
+    @Test(arguments: [[0x7f, 0x45, 0x00, 0x01], [0x00, 0x00, 0x00, 0x00]] as [[UInt8]])
+    func `does not ask for UTF-8 where a file is no text`(start: [UInt8]) throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.file("Info.plist", Data(start)).path
+        let run = try TollwayProcess.run(["links", "check", file, "-o", "json"])
+        #expect(try run.errorCode() == "links.not_a_plist")
+        #expect(!run.output.contains("UTF-8"), "\(run.output)")
+    }
+
     @Test func `asks for a file that can be read`() throws {
         for arguments in [["/nonexistent"], ["/"], []] {
             let run = try TollwayProcess.run(["links", "check"] + arguments)

@@ -528,6 +528,15 @@ import TokenWire
         #expect(item.outcome?.receivedAt == now + Milliseconds(-9))
         let words = deadLetter.saleRemedy(after: item.newestChange)
         #expect(words.hasPrefix("a newer restate is settled") == isHeld, "\(words)")
+        let doubt = "this one may be the newer"
+        #expect(!words.contains(doubt))
+        var replayed = Self.reported(
+            .restate,
+            receivedAt: now + .days(9),
+            settledAt: now + .days(9)
+        )
+        replayed.firstFailedAt = WallClock.rfc3339(milliseconds: now.milliseconds + 10)
+        #expect(deadLetter.saleRemedy(after: replayed).contains(doubt))
     }
 
     /// A platform wrote it straight to the topic, and forgot the key.

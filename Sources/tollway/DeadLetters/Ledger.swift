@@ -104,7 +104,7 @@ struct Ledger {
             }
         }
         if !changes.isEmpty {
-            changes.apps = changes.namesBundles ? try AppName.file(configuration) : nil
+            changes.apps = changes.namesBundles ? Self.apps(configuration) : nil
             try Self.read(.purchasesOutcomes, since: changes.since, configuration) {
                 key,
                 value throws(WireFault) in
@@ -112,6 +112,16 @@ struct Ledger {
                     try changes.absorb(value, of: key)
                 }
             }
+        }
+    }
+
+    /// The apps file; nil where it cannot be read: more is held back then, and the rest goes.
+    private static func apps(_ configuration: Configuration) -> AppsFile? {
+        do throws(CommandFailure) {
+            return try AppName.file(configuration)
+        } catch {
+            Console.say("a bundle id may name any app: \(error.message)")
+            return nil
         }
     }
 

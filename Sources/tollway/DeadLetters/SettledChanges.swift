@@ -77,18 +77,9 @@ extension PurchaseOutcome {
 extension LedgerQuestion.Change {
     /// When a change came in that is a dead letter; UNIX milliseconds, from 0.
     ///
-    /// It failed after that, whatever it states. What failed as it was read states it as
-    /// `purchases` believes it; other changes may have waited for weeks before they failed.
-    static func receivedAt(
-        stated: Int64?,
-        firstFailedAt: Int64,
-        failedAsRead: Bool
-    ) -> Int64 {
-        let failedAt = Timestamp(milliseconds: firstFailedAt)
-        var receivedAt = stated.map { Timestamp(milliseconds: $0) } ?? failedAt
-        if failedAsRead {
-            receivedAt = TokenReceived.receivedAt(stated: receivedAt, recordTime: failedAt)
-        }
-        return max(0, min(receivedAt, failedAt).milliseconds)
+    /// It failed after that, whatever it states, and may have waited for weeks before. A time that
+    /// is too early holds it back at worst; by one that is too late it undoes a newer one.
+    static func receivedAt(stated: Int64?, firstFailedAt: Int64) -> Int64 {
+        max(0, min(stated ?? firstFailedAt, firstFailedAt))
     }
 }

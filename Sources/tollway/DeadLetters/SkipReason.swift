@@ -58,7 +58,6 @@ struct DeadLetterJudge {
     /// The clocks of the worker that wrote a dead letter and of the plan may differ by less.
     private static let clockSkewMilliseconds: Int64 = 600_000
     private static let conflictCode = Array(Rejection.conflict.code.utf8)
-    private static let unknownAppCode = Array(PurchaseRule.unknownApp.code.utf8)
 
     enum Judgement {
         case go(Topic, LedgerQuestion?)
@@ -123,7 +122,6 @@ struct DeadLetterJudge {
             ofSale: batch.arena.span.extracting(deadLetter.record.key.indices),
             firstFailedAt: deadLetter.headers.time(.firstFailedAt, in: batch.arena.span)
                 ?? deadLetter.failedAt,
-            failedAsRead: code.isEqual(to: Self.unknownAppCode),
             subject
         )
         return .go(target, question)
@@ -190,11 +188,10 @@ struct DeadLetterJudge {
     /// Whether the ledger of sales decides; nil where a sale goes in any case.
     ///
     /// A buy or a refund undoes nothing: where it was settled since, it is a repeat or a conflict.
-    /// `key`: of the record. `failedAsRead`: before `purchases` held it.
+    /// `key`: of the record.
     static func question(
         ofSale key: Span<UInt8>,
         firstFailedAt: Int64,
-        failedAsRead: Bool,
         _ subject: DeadLetterSubject
     ) -> LedgerQuestion? {
         guard subject.saleKind?.isChange == true, let lineItemID = subject.lineItemID else {
@@ -209,8 +206,7 @@ struct DeadLetterJudge {
                 bundleID: subject.bundleID,
                 receivedAt: LedgerQuestion.Change.receivedAt(
                     stated: subject.receivedAt,
-                    firstFailedAt: firstFailedAt,
-                    failedAsRead: failedAsRead
+                    firstFailedAt: firstFailedAt
                 )
             )
         )

@@ -308,9 +308,13 @@ extension TraceDeadLetter {
         if let newestChange, PurchaseEvent.Kind(rawValue: sale.type)?.isChange == true,
             newestChange.cameInAt > changeReceivedAt
         {
+            // The ledger may not have what a replay stated: it counts from its first failure.
+            let doubt =
+                newestChange.cameInAt < newestChange.receivedAt.milliseconds
+                ? " (by a replay: this one may be the newer)" : ""
             return
-                "a newer \(newestChange.type.rawValue) is settled, which it may undo, so no replay"
-                + " sends it; only if the newer one is to stand: \(discard)"
+                "a newer \(newestChange.type.rawValue) is settled\(doubt), which it may undo, so no"
+                + " replay sends it; only if the newer one is to stand: \(discard)"
         }
         return "mend the cause, then: \(replay(position.options))"
     }

@@ -56,8 +56,7 @@ struct TraceDeadLetter {
     var changeReceivedAt: Int64 {
         LedgerQuestion.Change.receivedAt(
             stated: sale.receivedAt,
-            firstFailedAt: firstFailedAt,
-            failedAsRead: code == PurchaseRule.unknownApp.code
+            firstFailedAt: firstFailedAt
         )
     }
 

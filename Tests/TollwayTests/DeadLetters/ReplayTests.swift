@@ -237,6 +237,21 @@ struct `Sending dead letters back` {
         #expect(Set(back.map(\.key)) == ["c1.b", "c1.c"])
     }
 
+    @Test func `takes a bundle id for any app's where the apps file cannot be read`() throws {
+        let world = try DeadLetterWorld()
+        try world.change(of: "c1.a", settledAfter: 1, bundleID: "com.example")
+        try world.change(of: "c1.b", settledAfter: nil, bundleID: "com.example")
+        let plan = try TollwayProcess.run(
+            ["dlq", "plan", "-o", "json"],
+            environment: world.environment.merging(["TOLLWAY_APPS_FILE": "/nonexistent"]) { $1 }
+        )
+        #expect(plan.talk.contains("a bundle id may name any app: "), "\(plan.talk)")
+        let object = try plan.object()
+        let skipped = try #require(object["skipReasons"] as? [[String: Any]])
+        #expect(skipped.map { $0["why"] as? String } == ["order_rules"])
+        #expect(object["go"] as? Int == 1)
+    }
+
     @Test func `lets nothing go of which it may be forgotten whether it went`() throws {
         let world = try DeadLetterWorld()
         var maker = DeadLetterMaker(prefix: world.prefix, seed: 11)
@@ -557,12 +572,15 @@ extension DeadLetterWorld {
 
     /// Writes the dead letter of a sale's restatement and, where one was settled, the ledger's
     /// record of another one, which came in so many milliseconds after it.
-    func change(of key: String, settledAfter: Int64?) throws {
+    ///
+    /// `bundleID`: names the app in the place of its number.
+    func change(of key: String, settledAfter: Int64?, bundleID: String? = nil) throws {
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         var event = PurchaseEvent(lineItemID: "sale-1")
         event.kind = .restate
         event.customer = CustomerID(key)
-        event.appAppleID = 7
+        event.appAppleID = bundleID == nil ? 7 : nil
+        event.bundleID = bundleID
         event.receivedAt = now
         var value: [UInt8] = []
         event.write(to: &value)
