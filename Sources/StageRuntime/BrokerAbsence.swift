@@ -12,7 +12,8 @@ struct BrokerAbsence {
 
     /// Takes in what a call failed with; nil where a broker answers.
     ///
-    /// `now` is in milliseconds, of a clock that nobody sets. Where one call of many fails, the two come by turns: what lasts is told when its minute is over.
+    /// `now` is in milliseconds, of a clock that nobody sets. Where one call of many fails, the two
+    /// come by turns: what lasts is told when its minute is over.
     mutating func found(
         _ code: String?,
         _ log: Log,

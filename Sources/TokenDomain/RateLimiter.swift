@@ -44,11 +44,8 @@ package struct RateLimiter: Sendable {
         share = Double(isOwned.count(where: \.self)) / Double(max(partitionCount, 1))
         bringForward()
         let taken = Timestamp(milliseconds: Int64(takenAt))
-        let slot = Int64(next * bucketRateMax / 1_000)
         // Its slot may be another replica's now.
-        if share > 0, bucketRate(now: taken) >= bucketRateMax,
-            !isOwned[Int(slot % Int64(isOwned.count))]
-        {
+        if share > 0, hasSlots(now: taken), !isOurs(slot: Int64(next * bucketRateMax / 1_000)) {
             next = following(next, now: taken)
         }
     }
@@ -103,16 +100,20 @@ package struct RateLimiter: Sendable {
     /// When the token is there that follows one of that time.
     private func following(_ time: Double, now: Timestamp) -> Double {
         let rate = bucketRate(now: now) / 1_000
-        guard rate >= bucketRateMax / 1_000 else {
+        guard hasSlots(now: now) else {
             return time + 1 / (rate * share)
         }
         // In the middle of its slot: a clock that is a little off stays in the second.
         var slot = Int64(time * rate + 0.501)
-        while !isOwned[Int(slot % Int64(isOwned.count))] {
+        while !isOurs(slot: slot) {
             slot += 1
         }
         return (Double(slot) + 0.5) / rate
     }
+
+    /// At the full rate the replicas share its slots; below it each has its share of the rate.
+    private func hasSlots(now: Timestamp) -> Bool { bucketRate(now: now) >= bucketRateMax }
+    private func isOurs(slot: Int64) -> Bool { isOwned[Int(slot % Int64(isOwned.count))] }
 
     /// Until when nothing is sent; nil where nothing holds it, or a clock was set back since.
     package func holdEnd(now: Timestamp) -> Timestamp? {

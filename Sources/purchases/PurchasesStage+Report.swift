@@ -101,7 +101,9 @@ extension PurchasesStage {
     /// reports before it has one.
     func readyInTurn() -> [BookPlace] {
         let places = ready.sorted()
-        let first = readyFrom.flatMap { from in places.firstIndex { $0 >= from } } ?? 0
+        guard let readyFrom, let first = places.firstIndex(where: { $0 >= readyFrom }) else {
+            return places
+        }
         return Array(places[first...] + places[..<first])
     }
 

@@ -21,12 +21,7 @@ import Testing
     private static let cut: Int32 = -195
 
     @Test func `ends it with the topic that it may not read any more`() async throws {
-        try await onThread {
-            let mock = try MockBroker(topics: ["source": 1, "target": 1])
-            defer { mock.close() }
-            let world = Self.world(mock)
-            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
-            defer { member.close() }
+        try await Self.withMember { mock, world, member in
             mock.pushErrors(Array(repeating: Self.noRight, count: 5_000), for: .fetch)
             // The embedded broker names the end beside the error, which Kafka does not, and 2.0.2
             // would report that first: so there is a record behind it.
@@ -75,12 +70,7 @@ import Testing
 
     /// A broker that has just started knows rights a few seconds later, and a topic may be idle.
     @Test func `ends nothing where the topic is idle and may be read again`() async throws {
-        try await onThread {
-            let mock = try MockBroker(topics: ["source": 1, "target": 1])
-            defer { mock.close() }
-            let world = Self.world(mock)
-            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
-            defer { member.close() }
+        try await Self.withMember { mock, world, member in
             let log = try #require(member.log as? KafkaLog)
             try Self.readEnds(1, of: log, world)
             mock.pushErrors([Self.noRight], for: .fetch)
@@ -90,12 +80,7 @@ import Testing
 
     /// Its coordinator is looked for, and found again within the session: no assignment follows.
     @Test func `ends nothing where the group takes it again`() async throws {
-        try await onThread {
-            let mock = try MockBroker(topics: ["source": 1, "target": 1])
-            defer { mock.close() }
-            let world = Self.world(mock)
-            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
-            defer { member.close() }
+        try await Self.withMember { mock, world, member in
             let log = try #require(member.log as? KafkaLog)
             mock.pushErrors([Self.noGroup], for: .findCoordinator)
             mock.pushErrors([Self.cut], for: .heartbeat)
@@ -105,12 +90,7 @@ import Testing
 
     /// Its offsets cannot be asked for then, which says nothing of a right.
     @Test func `ends nothing where Kafka is away when the group is to be asked`() async throws {
-        try await onThread {
-            let mock = try MockBroker(topics: ["source": 1, "target": 1])
-            defer { mock.close() }
-            let world = Self.world(mock)
-            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
-            defer { member.close() }
+        try await Self.withMember { mock, world, member in
             let log = try #require(member.log as? KafkaLog)
             mock.pushErrors([Self.noGroup], for: .findCoordinator)
             mock.pushErrors([Self.cut], for: .heartbeat)
@@ -176,12 +156,7 @@ import Testing
     ///
     /// Method: nobody answers the question for long.
     @Test func `ends nothing by an answer that comes long after the question`() async throws {
-        try await onThread {
-            let mock = try MockBroker(topics: ["source": 1, "target": 1])
-            defer { mock.close() }
-            let world = Self.world(mock)
-            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
-            defer { member.close() }
+        try await Self.withMember { mock, world, member in
             let log = try #require(member.log as? KafkaLog)
             let cuts = Array(repeating: Self.cut, count: 5_000)
             mock.pushErrors([Self.noRight] + cuts, for: .fetch)
@@ -198,12 +173,7 @@ import Testing
 
     /// A coordinator that has just started may not know the right yet.
     @Test func `is waited for where it is the transactional id of a new producer`() async throws {
-        try await onThread {
-            let mock = try MockBroker(topics: ["source": 1, "target": 1])
-            defer { mock.close() }
-            let world = Self.world(mock, watchdogMilliseconds: 60_000)
-            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
-            defer { member.close() }
+        try await Self.withMember(watchdogMilliseconds: 60_000) { mock, world, member in
             mock.pushErrors([Self.noName], for: .initProducerID)
             mock.pushErrors([Self.noState], for: .addPartitionsToTransaction)
             let outcome = try Self.transact(member, world)
@@ -218,12 +188,7 @@ import Testing
     }
 
     @Test func `ends it where its transactional id stays refused`() async throws {
-        try await onThread {
-            let mock = try MockBroker(topics: ["source": 1, "target": 1])
-            defer { mock.close() }
-            let world = Self.world(mock)
-            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
-            defer { member.close() }
+        try await Self.withMember { mock, world, member in
             mock.pushErrors(Array(repeating: Self.noName, count: 1_000), for: .initProducerID)
             mock.pushErrors([Self.noState], for: .addPartitionsToTransaction)
             let fault = #expect(throws: LogFault.self) {
@@ -238,12 +203,7 @@ import Testing
 
     /// A worker may have nothing to write for hours.
     @Test func `is waited for where the time before it was long ago`() async throws {
-        try await onThread {
-            let mock = try MockBroker(topics: ["source": 1, "target": 1])
-            defer { mock.close() }
-            let world = Self.world(mock)
-            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
-            defer { member.close() }
+        try await Self.withMember { mock, world, member in
             // Its thread rests: there is no transaction.
             let committer = try #require(member.log as? KafkaLog).handle.committer
             let longAgo = ContinuousClock.now - .seconds(3_600)
@@ -260,12 +220,7 @@ import Testing
     /// Kafka refuses the records themselves, or to take their partition into the transaction.
     @Test(arguments: [MockBroker.API.produce, .addPartitionsToTransaction])
     func `ends it where it may not write any more`(api: MockBroker.API) async throws {
-        try await onThread {
-            let mock = try MockBroker(topics: ["source": 1, "target": 1])
-            defer { mock.close() }
-            let world = Self.world(mock)
-            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
-            defer { member.close() }
+        try await Self.withMember { mock, world, member in
             mock.pushErrors(Array(repeating: Self.noRight, count: 5_000), for: api)
             let fault = #expect(throws: LogFault.self) {
                 try until(world, "it goes on for ever") {
@@ -383,6 +338,21 @@ import Testing
         try until(world, "time stands still") {
             _ = try log.poll(into: &batch, recordCountMax: 10, waitMilliseconds: 50)
             return ContinuousClock.now > end ? true : nil
+        }
+    }
+
+    /// The only member of the group `g`, which reads `source` and writes `target`.
+    private static func withMember(
+        watchdogMilliseconds: Int = 1_500,
+        _ body: @escaping @Sendable (MockBroker, KafkaWorld, Member) throws -> Void
+    ) async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 1, "target": 1])
+            defer { mock.close() }
+            let world = Self.world(mock, watchdogMilliseconds: watchdogMilliseconds)
+            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
+            defer { member.close() }
+            try body(mock, world, member)
         }
     }
 

@@ -60,12 +60,7 @@ struct `A session that ends while Kafka is away` {
         try await withWorld { cluster, world in
             let member = try Self.memberThatHoldsOn(cluster, world)
             defer { member.close() }
-            let fault = try lastFault(of: member, world)
-            guard case .unusable(let message) = fault else {
-                Issue.record("\(String(describing: fault))")
-                return
-            }
-            #expect(message.contains("the session ended while Kafka was away"), "\(message)")
+            try expectRestart(of: member, world)
         }
     }
 
@@ -147,12 +142,7 @@ struct `A session that ends while Kafka is away` {
             try Self.endSession(of: member, mock, world)
             mock.pushErrors([Self.fencedInstance], for: .joinGroup)
             try member.log.completeRevocation()
-            let fault = try lastFault(of: member, world)
-            guard case .unusable(let message) = fault else {
-                Issue.record("\(String(describing: fault))")
-                return
-            }
-            #expect(message.contains("the session ended while Kafka was away"), "\(message)")
+            try expectRestart(of: member, world)
         }
     }
 
@@ -210,4 +200,13 @@ private func lastFault(of member: Member, _ world: KafkaWorld) throws -> LogFaul
             return nil
         }
     }
+}
+
+private func expectRestart(of member: Member, _ world: KafkaWorld) throws {
+    let fault = try lastFault(of: member, world)
+    guard case .unusable(let message) = fault else {
+        Issue.record("\(String(describing: fault))")
+        return
+    }
+    #expect(message.contains("the session ended while Kafka was away"), "\(message)")
 }

@@ -1,15 +1,10 @@
 import Foundation
-import Synchronization
 import Telemetry
 import Testing
 
 @testable import purchases
 
 @Suite struct `The apps of purchases` {
-    private final class Lines: Sendable {
-        let texts = Mutex<[String]>([])
-    }
-
     private static func series(of metrics: Metrics) -> [Substring] {
         String(decoding: metrics.render(), as: UTF8.self).split(separator: "\n")
             .filter { $0.hasPrefix("tollway_purchases_total{") }
@@ -57,15 +52,9 @@ import Testing
         func write(_ text: String) throws {
             try Data(text.utf8).write(to: file)
         }
-        let lines = Lines()
-        let log = Log(
-            worker: "purchases",
-            format: .json,
-            now: { 0 },
-            write: { line in lines.texts.withLock { $0.append(line) } }
-        )
+        let lines = LogLines()
         try write(#"{"apps":[{"appAppleId":1,"bundleId":"a"}]}"#)
-        let apps = try AppDirectory(path: file.path, log: log)
+        let apps = try AppDirectory(path: file.path, log: lines.log())
         try write(#"{"apps":[{"appAppleId":1,"bundleId":"b"}]}"#)
         apps.reload()
         #expect(apps.bundleID(of: 1) == "b")
@@ -74,7 +63,7 @@ import Testing
             apps.reload()
             #expect(apps.bundleID(of: 1) == "b")
         }
-        let written = lines.texts.withLock { $0 }
+        let written = lines.all
         let bad =
             #""level":"error","worker":"purchases","message":"a settings file cannot be read "#
             + #"again; what was read before stays in force","because":"TOLLWAY_APPS_FILE"#

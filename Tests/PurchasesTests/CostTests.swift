@@ -126,28 +126,51 @@ import TokenDomain
         bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
         bench.rates.isChanged = true
         bench.clock.now = bench.clock.now + .seconds(5)
-        bench.cluster.faults.outcomeDelayMax = 60
+        // One slice more: ten sales, and a report of as many.
+        try expectRest(bench, instance) {
+            instance.loop.heldByteCount >= bench.limits.tickByteCountMax / 2
+                && instance.stage.ready.isEmpty
+        }
+        try bench.settle()
+        #expect(bench.count(.reported) == 300)
+    }
+
+    /// What the next transaction holds stays within twice a tick's room, and a tick that has no more
+    /// room rests.
+    private func expectRest(
+        _ bench: PurchasesBench,
+        _ instance: PurchasesBench.Instance,
+        where isFull: () -> Bool
+    ) throws {
         var byteCountMax = 0
         var restedCount = 0
-        for _ in 0..<400 {
-            _ = try bench.step()
+        try whileCommitsTakeLong(bench, stepCount: 400) {
             byteCountMax = max(byteCountMax, instance.loop.heldByteCount)
-            if instance.loop.heldByteCount >= bench.limits.tickByteCountMax / 2,
-                instance.stage.ready.isEmpty
-            {
+            if isFull() {
                 restedCount += 1
-                #expect(try #require(instance.stage.nextTick) > bench.clock.now)
+                let nextTick = try #require(instance.stage.nextTick)
+                #expect(nextTick > bench.clock.now)
             }
         }
-        // One slice more: ten sales, and a report of as many.
         #expect(byteCountMax < 2 * bench.limits.tickByteCountMax)
         #expect(restedCount > 0)
+    }
+
+    /// Looks after each step, and lets go on at once what is held at the end.
+    private func whileCommitsTakeLong(
+        _ bench: PurchasesBench,
+        stepCount: Int,
+        _ look: () throws -> Void
+    ) throws {
+        bench.cluster.faults.outcomeDelayMax = 60
+        for _ in 0..<stepCount {
+            _ = try bench.step()
+            try look()
+        }
         bench.cluster.faults.outcomeDelayMax = 0
         for _ in 0..<100 {
             _ = try bench.step()
         }
-        try bench.settle()
-        #expect(bench.count(.reported) == 300)
     }
 
     private func requestCount(_ bench: PurchasesBench) -> Int {
@@ -173,22 +196,8 @@ import TokenDomain
         try bench.settleAlone()
         #expect(requestCount(bench) == 200)
         bench.clock.now = bench.clock.now + instance.stage.policy.answerWait + .minutes(1)
-        bench.cluster.faults.outcomeDelayMax = 60
-        var byteCountMax = 0
-        var restedCount = 0
-        for _ in 0..<400 {
-            _ = try bench.step()
-            byteCountMax = max(byteCountMax, instance.loop.heldByteCount)
-            if instance.loop.heldByteCount >= bench.limits.tickByteCountMax {
-                restedCount += 1
-                #expect(try #require(instance.stage.nextTick) > bench.clock.now)
-            }
-        }
-        #expect(byteCountMax < 2 * bench.limits.tickByteCountMax)
-        #expect(restedCount > 0)
-        bench.cluster.faults.outcomeDelayMax = 0
-        for _ in 0..<100 {
-            _ = try bench.step()
+        try expectRest(bench, instance) {
+            instance.loop.heldByteCount >= bench.limits.tickByteCountMax
         }
         try bench.settleAlone()
         // Each once, though the look broke off.
@@ -211,19 +220,15 @@ import TokenDomain
         try bench.settleAlone()
         #expect(requestCount(bench) == 100)
         #expect(instance.stage.ready.isEmpty)
-        bench.cluster.faults.outcomeDelayMax = 60
         try bench.answerReports()
         var readyCountMax = 0
-        for _ in 0..<200 {
-            _ = try bench.step()
+        var hasTurn = false
+        try whileCommitsTakeLong(bench, stepCount: 200) {
             readyCountMax = max(readyCountMax, instance.stage.ready.count)
+            hasTurn = instance.stage.readyFrom != nil
         }
         #expect(readyCountMax > 20)
-        #expect(instance.stage.readyFrom != nil)
-        bench.cluster.faults.outcomeDelayMax = 0
-        for _ in 0..<100 {
-            _ = try bench.step()
-        }
+        #expect(hasTurn)
         try bench.settle()
         #expect(bench.count(.reported) == 400)
     }

@@ -306,6 +306,24 @@ import TokenWire
         #expect(bench.deadLetters().isEmpty)
     }
 
+    private static let firstFailedAt = "2026-01-01T00:00:00.000Z"
+
+    /// Sends a change as a replay of a dead letter of it does.
+    private func replay(
+        _ change: PurchaseEvent,
+        of customer: CustomerID,
+        _ bench: PurchasesBench
+    ) {
+        var (value, headers): ([UInt8], [UInt8]) = ([], [])
+        change.write(to: &value)
+        HeaderList.append(
+            name: "tollway.dlq.first_failed_at".utf8,
+            value: Self.firstFailedAt.utf8,
+            to: &headers
+        )
+        bench.append(.purchasesReceived, key: customer.text, value: value, headers: headers)
+    }
+
     /// A replay may state no time of its own, and look newer than what was settled before it.
     @Test func `tells in the ledger when what came by a replay had failed first`() throws {
         let bench = bench()
@@ -313,26 +331,18 @@ import TokenWire
         bench.token("t", customer: anna)
         bench.sale(bench.buy("a", anna))
         try bench.settle()
-        let time = "2026-01-01T00:00:00.000Z"
-        var headers: [UInt8] = []
-        HeaderList.append(
-            name: "tollway.dlq.first_failed_at".utf8,
-            value: time.utf8,
-            to: &headers
-        )
         for app in [1, 9] as [Int64] {
-            var value: [UInt8] = []
-            bench.change("a", anna, .restate) {
+            let change = bench.change("a", anna, .restate) {
                 $0.taxCountry = AlphaCode("FRA")
                 $0.appAppleID = app
-            }.write(to: &value)
-            bench.append(.purchasesReceived, key: anna.text, value: value, headers: headers)
+            }
+            replay(change, of: anna, bench)
         }
         try bench.settle()
         let outcomes = try bench.outcomes()
         #expect(outcomes.count == 3)
         for outcome in outcomes {
-            #expect(outcome.firstFailedAt == (outcome.type == .restate ? time : nil))
+            #expect(outcome.firstFailedAt == (outcome.type == .restate ? Self.firstFailedAt : nil))
         }
     }
 
@@ -344,21 +354,12 @@ import TokenWire
         bench.sale(bench.buy("a", anna))
         bench.sale(bench.refund("r", of: "a", anna, exclusive: 3_000))
         try bench.settle()
-        let time = "2026-01-01T00:00:00.000Z"
-        var headers: [UInt8] = []
-        HeaderList.append(
-            name: "tollway.dlq.first_failed_at".utf8,
-            value: time.utf8,
-            to: &headers
-        )
-        var value: [UInt8] = []
-        bench.change("a", anna, .retract).write(to: &value)
-        bench.append(.purchasesReceived, key: anna.text, value: value, headers: headers)
+        replay(bench.change("a", anna, .retract), of: anna, bench)
         try bench.settle()
         let retractions = try bench.outcomes().filter { $0.type == .retract }
         #expect(Set(retractions.map(\.lineItemID)) == ["a", "r"])
         for retraction in retractions {
-            #expect(retraction.firstFailedAt == time)
+            #expect(retraction.firstFailedAt == Self.firstFailedAt)
         }
     }
 

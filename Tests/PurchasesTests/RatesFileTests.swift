@@ -1,6 +1,5 @@
 import Foundation
 import StageRuntime
-import Synchronization
 import Telemetry
 import Testing
 import TokenDomain
@@ -120,25 +119,15 @@ import TokenDomain
         #expect(!health.ready.lines.contains { $0.hasPrefix("rates: ") })
     }
 
-    private final class LogLines: Sendable {
-        let all = Mutex<[String]>([])
-    }
-
     @Test func `is told in the log where it is read, with the number of its rates`() throws {
         let lines = LogLines()
-        let log = Log(
-            worker: "purchases",
-            format: .json,
-            now: { 0 },
-            write: { line in lines.all.withLock { $0.append(line) } }
-        )
         try write("2026-01-10,ISK,EUR,x\n")
-        let file = RatesFile(path: path, log: log)
+        let file = RatesFile(path: path, log: lines.log())
         #expect(!file.refresh())
         try write("2026-01-10,ISK,EUR,0.0068\n2026-01-11,ISK,EUR,0.007\n2026-01-10,HUF,EUR,1\n")
         #expect(file.refresh())
         #expect(!file.refresh())
-        let told = lines.all.withLock { $0 }.filter { $0.contains(#""level":"info""#) }
+        let told = lines.all.filter { $0.contains(#""level":"info""#) }
         #expect(told.count == 1)
         #expect(told.first?.contains("the exchange rates were read") == true)
         #expect(told.first?.contains(#""rates":3"#) == true)

@@ -462,6 +462,25 @@ import TokenWire
         let now = Timestamp(milliseconds: 1_792_065_600_000)
         var change = Self.sale("sale-1", at: now)
         change.kind = .restate
+        let deadLetter = try Self.deadLetter(
+            of: change,
+            [
+                "tollway.dlq.code": "purchases.\(reason)", "__dlq.errors.message": message,
+                "tollway.dlq.replay_count": String(replays),
+            ],
+            now: now
+        )
+        let outcome = settledAfter.map {
+            Self.reported(.retract, receivedAt: now + Milliseconds($0), settledAt: now + .days(1))
+        }
+        #expect(deadLetter.saleRemedy(after: outcome) == words)
+    }
+
+    private static func deadLetter(
+        of change: PurchaseEvent,
+        _ headers: [String: String],
+        now: Timestamp
+    ) throws -> TraceDeadLetter {
         var value: [UInt8] = []
         change.write(to: &value)
         let found = TopicReader.Found(
@@ -469,18 +488,11 @@ import TokenWire
             partition: 1,
             offset: 2,
             timestamp: now.milliseconds + 9,
-            key: Array(Self.customer.text.utf8),
+            key: Array(customer.text.utf8),
             value: value,
-            headers: [
-                "tollway.dlq.code": "purchases.\(reason)", "__dlq.errors.message": message,
-                "tollway.dlq.replay_count": String(replays),
-            ]
+            headers: headers
         )
-        let deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
-        let outcome = settledAfter.map {
-            Self.reported(.retract, receivedAt: now + Milliseconds($0), settledAt: now + .days(1))
-        }
-        #expect(deadLetter.saleRemedy(after: outcome) == words)
+        return try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
     }
 
     /// Milliseconds after the change at which it failed first; the other one came in 5 after it.
@@ -498,22 +510,11 @@ import TokenWire
         var change = Self.sale("sale-1", at: now)
         change.kind = .restate
         change.receivedAt = stated.map { now + Milliseconds($0) }
-        var value: [UInt8] = []
-        change.write(to: &value)
         var headers = ["tollway.dlq.code": "purchases.unknown_app"]
         headers["tollway.dlq.first_failed_at"] = failed.map {
             WallClock.rfc3339(milliseconds: now.milliseconds + $0)
         }
-        let found = TopicReader.Found(
-            topic: Topic.deadLetters(.purchases).name(prefix: "t."),
-            partition: 1,
-            offset: 2,
-            timestamp: now.milliseconds + 9,
-            key: Array(Self.customer.text.utf8),
-            value: value,
-            headers: headers
-        )
-        let deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
+        let deadLetter = try Self.deadLetter(of: change, headers, now: now)
         // The newer one was settled first: the other one was replayed.
         var item = TracedItem(identity: .init("c", nil))
         for after in [5, -9] as [Int64] {
