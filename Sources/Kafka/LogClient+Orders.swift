@@ -161,8 +161,19 @@ extension LogClient {
     }
 
     /// Who is in a group; of one that is not there, nobody.
+    ///
+    /// - Throws: ``LogFault/unavailable(code:message:)`` where its coordinator does not answer, as the
+    ///   embedded broker never does.
     func group(_ name: String) throws(LogFault) -> GroupDescription {
-        try unsafe askCoordinator(RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS) {
+        // Where a coordinator does not know the request, librdkafka 2.0.2 frees what it then answers with
+        // (rd_kafka_admin_coord_request).
+        guard !EmbeddedBroker.isClusterID(try clusterID()) else {
+            throw .unavailable(
+                code: LogFault.name(ofCode: RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE.rawValue),
+                message: "the embedded broker does not tell who is in a group"
+            )
+        }
+        return try unsafe askCoordinator(RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS) {
             library,
             options,
             queue in

@@ -120,6 +120,26 @@ struct `Questions and orders to a real Kafka` {
     }
 }
 
+@Suite struct `A question about a group` {
+    /// The client library would touch memory that it has freed.
+    @Test func `is refused by us where the embedded broker is asked`() async throws {
+        try await onThread {
+            let mock = try MockBroker()
+            defer { mock.close() }
+            let admin = try KafkaWorld(mock: mock).openAdmin()
+            defer { admin.close() }
+            let fault = #expect(throws: LogFault.self) {
+                _ = try admin.group("g")
+            }
+            guard case .unavailable(_, let message) = fault else {
+                Issue.record("\(String(describing: fault))")
+                return
+            }
+            #expect(message.contains("the embedded broker"), "\(message)")
+        }
+    }
+}
+
 @Suite struct `A browser` {
     @Test(arguments: [
         (LogBrowser.Start.earliest, [0, 1, 2, 3, 4]),

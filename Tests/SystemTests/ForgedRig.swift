@@ -40,7 +40,7 @@ final class ForgedRig {
     static let holdMilliseconds: Int64 = 6_000
     private static let prefix = "forged."
     private static let day: Int64 = 86_400_000
-    private static let secondsMax = 60.0
+    private static let secondsMax = 180.0
 
     let run: DemoRun
     private let folder: URL
