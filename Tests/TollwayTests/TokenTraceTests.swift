@@ -455,6 +455,54 @@ import TokenWire
         #expect(texts.contains("report accepted: NO_LINE_ITEM because of hold"), "\(texts)")
     }
 
+    /// Goal: a report that ends between the readings of two topics is not called forgotten.
+    ///
+    /// Method: a search that has read report's state, then both records, then the ledger.
+    @Test func `sees the account of a report that ends while it looks`() throws {
+        let topics = [Topic.reportState, .reportsOutcomes].map { $0.name(prefix: "t.") }
+        let broker = try MockBroker(
+            topics: Dictionary(uniqueKeysWithValues: topics.map { ($0, 1) })
+        )
+        defer { broker.close() }
+        let configuration = try Configuration(
+            environment: [
+                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+                "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
+            ],
+            program: .tollway
+        )
+        let id = TokenID("t-1")
+        var search = TraceSearch(id: id, configuration, try TopicSearch.open(configuration))
+        try search.readState()
+        #expect(search.account == nil)
+
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        var account = TokenAccount(externalPurchaseID: id, touchedAt: now)
+        account.lastAccepted = .noLineItem
+        account.lastAcceptedAt = now
+        let producer = try KafkaProducer(
+            settings: KafkaSettings(bootstrapServers: broker.bootstrapServers, clientID: "test"),
+            targets: topics
+        )
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        var outputs = OutputBatch()
+        func add(_ topic: Int, _ write: (inout [UInt8]) -> Void) {
+            let key = outputs.place(id.text.utf8)
+            let start = outputs.arena.count
+            write(&outputs.arena)
+            let value = outputs.placed(from: start)
+            outputs.outputs.append(OutputBatch.Output(topic: topic, key: key, value: value))
+        }
+        add(0) { account.write(to: &$0) }
+        add(1) { LedgerMaker.outcome(1, settledAt: now).write(to: &$0) }
+        try producer.produce(outputs, tags: [0, 1])
+        try #require(producer.flush(deadlineMilliseconds: 5_000))
+
+        try search.readLedger()
+        #expect(search.outcome != nil)
+        #expect(search.account?.lastAccepted == .noLineItem, "\(search.standing)")
+    }
+
     /// What the stages would have written for one token, read back through the command.
     @Test func `finds a token by its id alone`() throws {
         let id = TokenID("fc8badf8-e5ff-4f57-8194-ee4bcf33a574")

@@ -47,6 +47,9 @@ struct DemoProgress {
     /// Whether it is time to look again: asking the workers costs more than drawing.
     var isDue: Bool { Date().timeIntervalSince(lastLineAt) >= (isTerminal ? 0.2 : 1) }
 
+    /// A later sale of a token is one report more.
+    private var reportsOwed: String { "of at least \(goals.reported)" }
+
     mutating func show(_ counts: DemoCounts) {
         guard isDue else {
             return
@@ -60,7 +63,7 @@ struct DemoProgress {
             Console.say(
                 "\(Int(now.timeIntervalSince(startedAt))) s: received \(counts.received)"
                     + ", decoded \(counts.decoded), distinct \(counts.distinct)"
-                    + ", reported \(counts.reported) of \(goals.reported)"
+                    + ", reported \(counts.reported) \(reportsOwed)"
                     + ", dead letters \(counts.deadLetters)"
                     + ", sales settled \(counts.settledSales) of \(goals.settledSales)"
                     + ", \(Int(rate)) reports/s"
@@ -73,16 +76,16 @@ struct DemoProgress {
 
     private func draw(_ counts: DemoCounts) {
         let seconds = max(Date().timeIntervalSince(startedAt), 0.001)
-        let rows: [(String, Int, Int)] = [
-            ("received", counts.received, goals.received),
-            ("decoded", counts.decoded, goals.decoded),
-            ("distinct", counts.distinct, goals.distinct),
-            ("reported", counts.reported, goals.reported),
-            ("dead letters", counts.deadLetters, goals.deadLetters),
-            ("sales", counts.settledSales, goals.settledSales),
+        let rows: [(String, Int, Int, String?)] = [
+            ("received", counts.received, goals.received, nil),
+            ("decoded", counts.decoded, goals.decoded, nil),
+            ("distinct", counts.distinct, goals.distinct, nil),
+            ("reported", counts.reported, goals.reported, reportsOwed),
+            ("dead letters", counts.deadLetters, goals.deadLetters, nil),
+            ("sales", counts.settledSales, goals.settledSales, nil),
         ]
         var text = hasDrawn ? "\u{1b}[\(rows.count)A" : ""
-        for (name, count, goal) in rows {
+        for (name, count, goal, owed) in rows {
             let share = goal == 0 ? 1 : min(Double(count) / Double(goal), 1)
             let filled = Int(share * Double(Self.barWidth))
             let bar =
@@ -92,7 +95,7 @@ struct DemoProgress {
             let number = String(count)
             let pad = String(repeating: " ", count: max(8 - number.count, 0))
             text +=
-                "\u{1b}[2K\(label) \(bar) \(pad)\(number) of \(goal)"
+                "\u{1b}[2K\(label) \(bar) \(pad)\(number) \(owed ?? "of \(goal)")"
                 + "  \(Int(Double(count) / seconds))/s\n"
         }
         Console.sayRaw(text)

@@ -24,6 +24,10 @@ struct TraceSearch {
     var trail: DeadLetterTrail
 
     var events: [TraceEvent] = []
+    /// Those of report's state.
+    private var stateEvents: [TraceEvent] = []
+    /// When its reading began, UNIX milliseconds.
+    private var stateReadAt: Int64 = 0
     /// The newest value of report's state.
     private(set) var account: TokenAccount?
     /// When that was written: an outcome is written with it, so none is younger.
@@ -52,18 +56,12 @@ struct TraceSearch {
         readDistinct(told)
         readNotices(try searchByID(.notificationsVerified))
         readRequests(try searchByID(.reportsRequested))
-        readOutcomes(
-            try searchByID(
-                .reportsOutcomes,
-                from: reportedFrom(told),
-                until: accountAt.map { $0 + Self.repeatMilliseconds }
-            )
-        )
+        try readLedger(told)
         trail.add(try searchByID(.deadLetters(.report)), telling: &events)
         try searchIntake(told)
         try trail.readSettled(&topics, telling: &events)
         // Events of one time are listed in the order of the pipeline.
-        events = events.enumerated().sorted {
+        events = (stateEvents + events).enumerated().sorted {
             ($0.element.at, $0.offset) < ($1.element.at, $1.offset)
         }.map(\.element)
     }
@@ -92,6 +90,8 @@ struct TraceSearch {
     // MARK: What is keyed by the id
 
     mutating func readState() throws(LogFault) {
+        stateEvents = []
+        stateReadAt = WallClock.nowMilliseconds()
         var numbers: Set<Int> = []
         var newest: TopicReader.Found?
         for found in try searchState() {
@@ -107,7 +107,7 @@ struct TraceSearch {
             }
             account = value
             if let intent = value.current, numbers.insert(intent.number).inserted {
-                events.append(
+                stateEvents.append(
                     TraceEvent(
                         found,
                         stage: "report",
@@ -123,7 +123,7 @@ struct TraceSearch {
             }
         }
         if let intent = account?.current, let newest {
-            events += TraceAnswers.events(
+            stateEvents += TraceAnswers.events(
                 of: intent.exchanges,
                 intent.status,
                 intent.identifier,
@@ -189,6 +189,20 @@ struct TraceSearch {
             }
         }
         return waiting.values.sorted { $0.number < $1.number }
+    }
+
+    /// The reports of the ledger, and report's state again where one may have ended since that was
+    /// read: it would seem to be under way, or forgotten.
+    mutating func readLedger(_ told: [TopicReader.Found] = []) throws(LogFault) {
+        let outcomes = try searchByID(
+            .reportsOutcomes,
+            from: reportedFrom(told),
+            until: accountAt.map { $0 + Self.repeatMilliseconds }
+        )
+        readOutcomes(outcomes)
+        if let last = outcomes.last, stateReadAt - Self.slackMilliseconds < last.timestamp {
+            try readState()
+        }
     }
 
     private mutating func readDistinct(_ told: [TopicReader.Found]) {
