@@ -44,8 +44,10 @@ package struct RateLimiter: Sendable {
         share = Double(isOwned.count(where: \.self)) / Double(max(partitionCount, 1))
         bringForward()
         let taken = Timestamp(milliseconds: Int64(takenAt))
-        // Its slot may be another replica's now.
-        if share > 0, hasSlots(now: taken), !isOurs(slot: Int64(next * bucketRateMax / 1_000)) {
+        // Its slot may be another replica's now. Before the first turn there is none.
+        if share > 0, takenAt > 0, hasSlots(now: taken),
+            !isOurs(slot: Int64(next * bucketRateMax / 1_000))
+        {
             next = following(next, now: taken)
         }
     }

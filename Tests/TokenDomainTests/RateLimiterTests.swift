@@ -317,6 +317,15 @@ import TokenDomain
         #expect(limiter.nextSend(now: back) == back + .minutes(20))
     }
 
+    @Test func `takes what it is given after its clock went back before its first turn`() {
+        var limiter = Self.limiter(rate: 5)
+        limiter.share([3], of: 12)
+        limiter.clockWasSetBack(by: .seconds(2))
+        limiter.share([3, 4], of: 12)
+        let isTaken = limiter.take(now: Self.start + .seconds(2))
+        #expect(isTaken)
+    }
+
     @Test func `survives a clock that goes back, and one that leaps`() throws {
         for keeping in [RateLimiter.Keeping.second, .hour] {
             var limiter = Self.limiter(rate: 5, keeping: keeping)

@@ -258,6 +258,48 @@ import TokenWire
         #expect(search.reportsFrom == .min)
     }
 
+    /// Goal: a sale that is settled between the readings of two topics is not said to wait.
+    ///
+    /// Method: a search that has read the book, then the sale's end, then the rest of the topics.
+    @Test func `sees the book of a sale that ends while it looks`() throws {
+        let world = try World()
+        let key = Self.customer.text
+        let book =
+            Array("i".utf8) + [0, UInt8(key.utf8.count)] + Array(key.utf8) + [0]
+            + [0x80, 0, 0, 0, 0, 0, 0, 7] + Array("sale-1".utf8)
+        let partition = TopicReader.partition(ofKey: Array(key.utf8), partitionCount: 3)
+        func write(_ wait: String) throws {
+            let state = #"{"standing":"live","wait":{"for":"\#(wait)"}}"#
+            try world.write(.purchasesState, key: book, Array(state.utf8), partition: partition)
+        }
+        let configuration = try Configuration(
+            environment: [
+                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": world.broker.bootstrapServers,
+                "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
+            ],
+            program: .tollway
+        )
+        try write("sent")
+        try world.flush()
+        var search = PurchaseSearch(
+            lineItemID: "sale-1",
+            purchaseKey: key,
+            configuration,
+            try TopicSearch.open(configuration)
+        )
+        try search.readBook(Array(key.utf8))
+        #expect(search.book.standings.values.map(\.wait) == ["sent"])
+        try write("idle")
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        try world.write(.purchasesOutcomes, key: key) {
+            Self.reported(receivedAt: now, settledAt: now).write(to: &$0)
+        }
+        try world.flush()
+        try search.readEnds(Array(key.utf8))
+        #expect(search.events.count == 1)
+        #expect(search.book.standings.values.map(\.wait) == ["idle"])
+    }
+
     @Test func `looks from the newest records back until one is found, or everywhere`() throws {
         let world = try World()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))

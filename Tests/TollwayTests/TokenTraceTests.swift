@@ -172,6 +172,26 @@ import TokenWire
         #expect(standing.lines.count == lines.count + (role == .seen ? 1 : 0))
     }
 
+    @Test func `does not say whether a dead letter is open where nobody looked`() {
+        var account = TokenAccount(
+            externalPurchaseID: TokenID("x"),
+            touchedAt: Timestamp(milliseconds: 0)
+        )
+        account.role = .seen
+        let standing = TraceStanding(
+            id: TokenID("x"),
+            account: account,
+            deadLetters: nil,
+            now: Timestamp(milliseconds: 0)
+        )
+        #expect(
+            standing.lines == [
+                "report knows of it only that it was a dead letter; tollway token trace x says"
+                    + " whether a dead letter is open"
+            ]
+        )
+    }
+
     /// Report forgets a token, the ledger keeps its outcomes for ever.
     @Test(
         arguments: [
@@ -498,9 +518,82 @@ import TokenWire
         try producer.produce(outputs, tags: [0, 1])
         try #require(producer.flush(deadlineMilliseconds: 5_000))
 
-        try search.readLedger()
+        try search.readOthers()
         #expect(search.outcome != nil)
         #expect(search.account?.lastAccepted == .noLineItem, "\(search.standing)")
+    }
+
+    /// Goal: a token that a stage has not taken yet is found where it waits.
+    ///
+    /// Method: records of a token with a customer, whose key is the customer's, and nothing of dedupe.
+    @Test(
+        arguments: [
+            ([.tokensReceived], ["received by app, request r"]),
+            ([.tokensReceived, .tokensDecoded], ["received by app, request r", "decoded"]),
+            ([.deadLetters(.dedupe)], ["dead letter: "]),
+        ] as [([Topic], [String])]
+    )
+    func `finds a token that dedupe has not judged`(written: [Topic], told: [String]) throws {
+        let topics = Topic.all.map { $0.name(prefix: "t.") }
+        let broker = try MockBroker(
+            topics: Dictionary(topics.map { ($0, 3) }, uniquingKeysWith: { first, _ in first })
+        )
+        defer { broker.close() }
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        let id = TokenID("fc8badf8-e5ff-4f57-8194-ee4bcf33a574")
+        let json =
+            #"{"appAppleId":1,"bundleId":"b","tokenCreationDate":\#(now.milliseconds),"#
+            + #""externalPurchaseId":"\#(id.text)"}"#
+        let text = Data(json.utf8).base64EncodedString()
+        let customer = CustomerID("c1.4ZGy9n0wQfWkzJ3m0aQm4o1v8rjL2N5uXb7cKdTeYh0")
+        let received = TokenReceived(
+            token: text,
+            customer: customer,
+            receivedAt: now,
+            source: .app,
+            bundleID: nil,
+            requestID: "r"
+        )
+        let decoded = TokenDecoded(
+            token: try decodeToken(text.utf8.span),
+            customer: customer,
+            receivedAt: now,
+            text: text
+        )
+        let producer = try KafkaProducer(
+            settings: KafkaSettings(bootstrapServers: broker.bootstrapServers, clientID: "test"),
+            targets: topics
+        )
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        var outputs = OutputBatch()
+        for topic in written {
+            let key = outputs.place(customer.text.utf8)
+            let start = outputs.arena.count
+            switch topic {
+            case .tokensReceived: received.write(to: &outputs.arena)
+            default: decoded.write(to: &outputs.arena)
+            }
+            let value = outputs.placed(from: start)
+            let index = try #require(topics.firstIndex(of: topic.name(prefix: "t.")))
+            outputs.outputs.append(OutputBatch.Output(topic: index, key: key, value: value))
+        }
+        try producer.produce(outputs, tags: outputs.outputs.indices.map { UInt64($0) })
+        try #require(producer.flush(deadlineMilliseconds: 5_000))
+        let run = try TollwayProcess.run(
+            ["token", "trace", text, "-o", "json"],
+            environment: [
+                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+                "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
+            ]
+        )
+        #expect(run.exitCode == 0, "\(run.talk)\(run.output)")
+        let object = try run.object()
+        let events = try #require(object["events"] as? [[String: Any]])
+        let texts = events.compactMap { $0["event"] as? String }
+        #expect(
+            texts.count == told.count && zip(texts, told).allSatisfy { $0.hasPrefix($1) },
+            "\(texts)"
+        )
     }
 
     /// What the stages would have written for one token, read back through the command.

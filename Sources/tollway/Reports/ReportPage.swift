@@ -20,7 +20,7 @@ struct ReportPage {
             : TraceStanding(
                 id: report.request.externalPurchaseID,
                 account: report.account,
-                deadLetters: [],
+                deadLetters: nil,
                 now: report.now
             ).lines
     }

@@ -38,25 +38,31 @@ enum ReportShowCommand {
             throw .usage("bad_value", "REQUEST-IDENTIFIER is \"\(text)\": it must be a UUID")
         }
         let identifier = text.lowercased()
-        var token = try invocation.value("--token").map { (text) throws(CommandFailure) in
+        let token = try invocation.value("--token").map { (text) throws(CommandFailure) in
             try TokenOperand.id(text)
         }
         let configuration = try KafkaQuestion.configuration()
-        var apple: AppleHolding?
-        if invocation.has("--ask-apple") {
-            apple = try AppleHolding.ask(identifier, invocation, configuration)
-            token = token ?? apple?.token
-        }
-        var page = ReportShown(identifier: identifier, apple: apple)
-        page.claims = try claims(of: identifier, token, configuration)
-        if let token {
-            page.underWay = try underWay(identifier, token, configuration)
-        }
+        let reader = LedgerReader(configuration, LedgerSelection())
+        try reader.lostBeginnings(of: [.reportsOutcomes]).forEach { Console.say($0) }
+        let page = try ReportShown(
+            identifier: identifier,
+            token: token,
+            askApple: { () throws(CommandFailure) in
+                invocation.has("--ask-apple")
+                    ? try AppleHolding.ask(identifier, invocation, configuration) : nil
+            },
+            readLedger: { (token) throws(CommandFailure) in
+                try claims(of: identifier, token, configuration)
+            },
+            readState: { (token) throws(CommandFailure) in
+                try underWay(identifier, token, configuration)
+            }
+        )
         guard page.isKnown else {
             throw CommandFailure(
                 .nothingMatched,
                 code: "request.unknown_identifier",
-                token == nil
+                page.token == nil
                     ? "the ledger has no report \(identifier); one that is under way is found with"
                         + " --token"
                     : "neither the ledger nor report knows \(identifier)"
@@ -76,7 +82,6 @@ enum ReportShowCommand {
         // Either case of its letters may stand there.
         let needles = [identifier, identifier.uppercased()].map { ByteNeedle(Array($0.utf8)) }
         var reader = LedgerReader(configuration, LedgerSelection())
-        try reader.lostBeginnings(of: [.reportsOutcomes]).forEach { Console.say($0) }
         try reader.reports(
             of: token,
             isWanted: { value in
@@ -105,7 +110,15 @@ enum ReportShowCommand {
         do throws(LogFault) {
             try search.readState()
             let held = [search.account?.current].compactMap { $0 } + (try search.readWaiting())
-            return held.first { $0.identifier == identifier }
+            if let found = held.first(where: { $0.identifier == identifier }) {
+                return found
+            }
+            guard search.account?.line.isEmpty == false else {
+                return nil
+            }
+            // What waited may have its turn by now.
+            try search.readState()
+            return search.account?.current.flatMap { $0.identifier == identifier ? $0 : nil }
         } catch {
             throw KafkaQuestion.failure(error, configuration)
         }

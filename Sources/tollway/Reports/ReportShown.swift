@@ -6,12 +6,52 @@ internal import TokenWire
 
 /// One report as it is shown: what the ledger has, what is under way, what Apple holds.
 struct ReportShown {
+    /// Clocks differ.
+    private static let slackMilliseconds: Int64 = 60_000
+
     let identifier: String
+    /// Nil where neither the operator nor Apple names it.
+    private(set) var token: TokenID?
     /// Nil where Apple was not asked.
-    let apple: AppleHolding?
+    private(set) var apple: AppleHolding?
     /// Records of the ledger, the newest last.
     var claims: [AppleReports.Claim] = []
     var underWay: ReportIntent?
+
+    init(identifier: String, apple: AppleHolding?) {
+        self.identifier = identifier
+        self.apple = apple
+    }
+
+    /// Looks at all parts, one after the other, while report works on; what passes from one part to
+    /// another meanwhile is looked for again.
+    ///
+    /// - Throws: what `askApple`, `readLedger` and `readState` throw.
+    init(
+        identifier: String,
+        token: TokenID?,
+        askApple: () throws(CommandFailure) -> AppleHolding?,
+        readLedger: (TokenID?) throws(CommandFailure) -> [AppleReports.Claim],
+        readState: (TokenID) throws(CommandFailure) -> ReportIntent?
+    ) throws(CommandFailure) {
+        let askedAt = WallClock.nowMilliseconds()
+        self.init(identifier: identifier, apple: try askApple())
+        self.token = token ?? apple?.token
+        claims = try readLedger(self.token)
+        if let token = self.token {
+            underWay = try readState(token)
+            // It may have ended since the ledger was read.
+            if underWay == nil, accepted == nil {
+                claims = try readLedger(token)
+            }
+        }
+        // It may have been sent since Apple was asked.
+        if case .notHeld? = verdict, let settledAt = accepted?.outcome.settledAt.milliseconds,
+            askedAt - Self.slackMilliseconds < settledAt
+        {
+            apple = try askApple()
+        }
+    }
 
     var isKnown: Bool { !claims.isEmpty || underWay != nil || apple?.report != nil }
 

@@ -1,3 +1,4 @@
+internal import StageRuntime
 internal import TokenDomain
 internal import TokenWire
 
@@ -58,6 +59,18 @@ struct BookStanding: Equatable {
             // Of another version: then the words say less.
             return nil
         }
+    }
+
+    /// The last word of each lane in records of one sale.
+    static func newest(in records: [TopicReader.Found]) -> [Lane: BookStanding] {
+        var standings: [Lane: BookStanding] = [:]
+        for record in records {
+            if let lane = TracedBookKey(record.key)?.lane {
+                // A tombstone: it was forgotten.
+                standings[lane] = record.value.isEmpty ? nil : BookStanding(record.value.span)
+            }
+        }
+        return standings
     }
 
     /// Whether a key of the changelog is that of this line item: an `i`, whose it is, the app, and

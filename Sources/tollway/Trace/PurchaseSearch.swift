@@ -1,5 +1,6 @@
 internal import Kafka
 internal import StageRuntime
+internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
 
@@ -30,6 +31,8 @@ struct PurchaseSearch {
     /// What the name stands for: one sale as a rule; the same name may be one of both environments.
     private(set) var items: [TracedItem] = []
     private var found = TracedItems()
+    /// How the sale of one customer stands, and when its reading began, UNIX milliseconds.
+    private(set) var book: (readAt: Int64, standings: [Lane: BookStanding]) = (0, [:])
     /// Of the reports that carry it.
     private var identifiers: Set<String> = []
     /// The tokens that it was to be reported under.
@@ -173,39 +176,49 @@ struct PurchaseSearch {
                 return sale.lineItemID == id || sale.referenceLineItemID == id
             }
         )
-        let whose = String(decoding: key, as: UTF8.self)
-        readDeadLetters(
-            try topics.search(.deadLetters(.purchases), key: key) { value in
-                needle.isIn(value) && TracedSale(value).lineItemID == id
-            }
-        )
+        try readBook(key)
+        try readEnds(key)
+    }
+
+    /// The answers to a customer's sale and how it ended, and the book again where it may have ended
+    /// since that was read: it would seem to wait still.
+    mutating func readEnds(_ key: [UInt8]) throws(LogFault) {
+        let (needle, id) = (needle, lineItemID)
         readAnswers(
             try topics.search(.purchasesAnswered, key: key) { value in
                 needle.isIn(value) && Self.answer(value)?.lineItemIDs.contains(id) == true
             }
         )
-        readOutcomes(
-            try topics.search(.purchasesOutcomes, key: key) { value in
-                needle.isIn(value) && Self.outcome(value)?.lineItemID == id
-            }
-        )
-        var standings: [Lane: BookStanding] = [:]
-        for record in try topics.search(
-            .purchasesState,
-            partitionOf: key,
-            isWanted: { key, _ in BookStanding.isKey(key, of: id, whose) }
-        ) {
-            if let lane = TracedBookKey(record.key)?.lane {
-                // A tombstone: it was forgotten.
-                standings[lane] = record.value.isEmpty ? nil : BookStanding(record.value.span)
-            }
+        let outcomes = try topics.search(.purchasesOutcomes, key: key) { value in
+            needle.isIn(value) && Self.outcome(value)?.lineItemID == id
         }
-        for (lane, standing) in standings {
+        readOutcomes(outcomes)
+        let deadLetters = try topics.search(.deadLetters(.purchases), key: key) { value in
+            needle.isIn(value) && TracedSale(value).lineItemID == id
+        }
+        readDeadLetters(deadLetters)
+        if let last = (outcomes + deadLetters).map(\.timestamp).max(),
+            book.readAt - TraceSearch.slackMilliseconds < last
+        {
+            try readBook(key)
+        }
+        let whose = String(decoding: key, as: UTF8.self)
+        for (lane, standing) in book.standings {
             found.note(.init(whose, lane)) { $0.standing = standing }
             if let token = standing.externalPurchaseID {
                 tokens.insert(token)
             }
         }
+    }
+
+    /// How a customer's sale stands in the book of purchases.
+    mutating func readBook(_ key: [UInt8]) throws(LogFault) {
+        let (id, whose) = (lineItemID, String(decoding: key, as: UTF8.self))
+        let readAt = WallClock.nowMilliseconds()
+        let records = try topics.search(.purchasesState, partitionOf: key) { key, _ in
+            BookStanding.isKey(key, of: id, whose)
+        }
+        book = (readAt, BookStanding.newest(in: records))
     }
 
     private mutating func readDeadLetters(_ records: [TopicReader.Found]) {

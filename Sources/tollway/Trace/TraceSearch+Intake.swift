@@ -15,11 +15,23 @@ extension TraceSearch {
         let isKnown = account?.isKnown == true || distinct.map { $0.role != .seen } == true
         let until = (told.map(\.timestamp).max() ?? accountAt).map { $0 + Self.repeatMilliseconds }
         let id = self.id
-        // The key is the customer's, or the id itself: its records are few.
-        let decoded = try topics.search(.tokensDecoded, key: key, from: from, until: until) {
-            value in
-            Self.decoded(value)?.token.externalPurchaseID == id
+        // Until dedupe has judged it, nothing says under which customer it came.
+        let isUnjudged = distinct == nil && account?.isKnown != true
+        let inText = LineItemNeedle(id.text)
+        let isDecoded: (Span<UInt8>) -> Bool = { value in
+            inText.isIn(value) && Self.decoded(value)?.token.externalPurchaseID == id
         }
+        // Else the key is the customer's, or the id itself: its records are few.
+        let decoded =
+            isUnjudged
+            ? try topics.searchAll(.tokensDecoded, from: from, until: nil, isWanted: isDecoded)
+            : try topics.search(
+                .tokensDecoded,
+                key: key,
+                from: from,
+                until: until,
+                isWanted: isDecoded
+            )
         var texts: Set<String> = []
         for found in decoded {
             guard let token = Self.decoded(found.value.span) else {
@@ -41,9 +53,19 @@ extension TraceSearch {
             )
         }
         trail.add(
-            try topics.search(.deadLetters(.dedupe), key: key, from: from) { value in
-                Self.decoded(value)?.token.externalPurchaseID == id
-            },
+            isUnjudged
+                ? try topics.searchAll(
+                    .deadLetters(.dedupe),
+                    from: from,
+                    until: nil,
+                    isWanted: isDecoded
+                )
+                : try topics.search(
+                    .deadLetters(.dedupe),
+                    key: key,
+                    from: from,
+                    isWanted: isDecoded
+                ),
             telling: &events
         )
         let needles = texts.isEmpty ? TokenNeedles(id: id) : TokenNeedles(texts: texts)
@@ -70,7 +92,7 @@ extension TraceSearch {
             telling: &events
         )
         // What has the id as its key was found by that. A record by hand may have any other.
-        let (ownKey, inText) = (Array(id.text.utf8), LineItemNeedle(id.text))
+        let ownKey = Array(id.text.utf8)
         trail.add(
             try topics.searchAll(.deadLetters(.report), from: from, until: nil) { value in
                 inText.isIn(value) && subjects.read(value).externalPurchaseID == id.text
@@ -90,7 +112,7 @@ extension TraceSearch {
                     isWanted: isToken
                 )
             )
-        } else if first != nil || !decoded.isEmpty {
+        } else if first != nil || !decoded.isEmpty || isUnjudged {
             let last = decoded.map(\.timestamp).max().map { $0 + Self.slackMilliseconds } ?? until
             try readReceived(from: from, until: last, isToken)
         }

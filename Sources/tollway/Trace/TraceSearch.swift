@@ -52,14 +52,32 @@ struct TraceSearch {
 
     mutating func run() throws(LogFault) {
         try readState()
+        try readOthers()
+    }
+
+    /// All but report's state, and that again where something ended since it was read: it would seem
+    /// to be under way, or forgotten.
+    mutating func readOthers() throws(LogFault) {
         let told = try searchByID(.tokensDistinct)
         readDistinct(told)
         readNotices(try searchByID(.notificationsVerified))
         readRequests(try searchByID(.reportsRequested))
-        try readLedger(told)
+        let outcomes = try searchByID(
+            .reportsOutcomes,
+            from: reportedFrom(told),
+            // What is under way may have been decided long ago.
+            until: account?.current == nil ? accountAt.map { $0 + Self.repeatMilliseconds } : nil
+        )
+        readOutcomes(outcomes)
         trail.add(try searchByID(.deadLetters(.report)), telling: &events)
         try searchIntake(told)
         try trail.readSettled(&topics, telling: &events)
+        let endings =
+            outcomes.map(\.timestamp)
+            + deadLetters.flatMap { [$0.failedAt, $0.settled?.at].compactMap { $0 } }
+        if let last = endings.max(), stateReadAt - Self.slackMilliseconds < last {
+            try readState()
+        }
         // Events of one time are listed in the order of the pipeline.
         events = (stateEvents + events).enumerated().sorted {
             ($0.element.at, $0.offset) < ($1.element.at, $1.offset)
@@ -189,20 +207,6 @@ struct TraceSearch {
             }
         }
         return waiting.values.sorted { $0.number < $1.number }
-    }
-
-    /// The reports of the ledger, and report's state again where one may have ended since that was
-    /// read: it would seem to be under way, or forgotten.
-    mutating func readLedger(_ told: [TopicReader.Found] = []) throws(LogFault) {
-        let outcomes = try searchByID(
-            .reportsOutcomes,
-            from: reportedFrom(told),
-            until: accountAt.map { $0 + Self.repeatMilliseconds }
-        )
-        readOutcomes(outcomes)
-        if let last = outcomes.last, stateReadAt - Self.slackMilliseconds < last.timestamp {
-            try readState()
-        }
     }
 
     private mutating func readDistinct(_ told: [TopicReader.Found]) {

@@ -5,7 +5,8 @@ internal import TokenDomain
 struct TraceStanding {
     let id: TokenID
     let account: TokenAccount?
-    let deadLetters: [TraceDeadLetter]
+    /// Nil where nobody looked for them.
+    let deadLetters: [TraceDeadLetter]?
     let now: Timestamp
     /// The newest report of the ledger that Apple accepted or, where it accepted none, the newest one.
     ///
@@ -13,7 +14,7 @@ struct TraceStanding {
     var outcome: ReportOutcome?
 
     var lines: [String] {
-        let open = deadLetters.filter { $0.settled == nil }.map(line)
+        let open = (deadLetters ?? []).filter { $0.settled == nil }.map(line)
         guard let account else {
             return open.isEmpty ? [unknown] : open
         }
@@ -42,7 +43,7 @@ struct TraceStanding {
 
     /// Report has no account of it, and no dead letter is open.
     private var unknown: String {
-        let last = deadLetters.max { ($0.settled?.at ?? 0) < ($1.settled?.at ?? 0) }
+        let last = deadLetters?.max { ($0.settled?.at ?? 0) < ($1.settled?.at ?? 0) }
         if let outcome, outcome.outcome != .rejected {
             return ended(outcome, "accepted")
         }
@@ -120,14 +121,16 @@ struct TraceStanding {
     private func settled(_ account: TokenAccount) -> [String] {
         var words: [String] = []
         // What came under another key was refused before it was the token's.
-        let openCount = deadLetters.count {
+        let openCount = deadLetters?.count {
             $0.settled == nil && $0.position.stage == .report && $0.code != "report.bad_key"
         }
-        if account.parked.count > openCount {
+        if let openCount, account.parked.count > openCount {
             words.append(
                 "\(account.parked.count - openCount) refused by Apple, and no dead letter of them"
                     + " is open"
             )
+        } else if openCount == nil, !account.parked.isEmpty {
+            words.append("\(account.parked.count) refused by Apple\(traceNamesThem)")
         }
         if let at = account.refusedAt {
             words.append(
@@ -137,10 +140,19 @@ struct TraceStanding {
         if let status = account.lastAccepted, let at = account.lastAcceptedAt {
             words.append("Apple accepted \(status.rawValue) at \(Self.time(at.milliseconds))")
         }
-        if account.role == .seen, words.isEmpty, deadLetters.allSatisfy({ $0.settled != nil }) {
-            words.append("report knows of it only that it was a dead letter: \(unknown)")
+        if account.role == .seen, words.isEmpty {
+            let seen = "report knows of it only that it was a dead letter"
+            if deadLetters == nil {
+                words.append(seen + traceNamesThem)
+            } else if deadLetters?.allSatisfy({ $0.settled != nil }) == true {
+                words.append("\(seen): \(unknown)")
+            }
         }
         return words
+    }
+
+    private var traceNamesThem: String {
+        "; tollway token trace \(id.text) says whether a dead letter is open"
     }
 
     private static func time(_ milliseconds: Int64) -> String {

@@ -1,4 +1,5 @@
 import AppStoreAPI
+import Foundation
 import Testing
 import TokenDomain
 
@@ -99,6 +100,56 @@ import TokenDomain
         var page = page([Self.lane: notFound], isInLedger: false)
         page.claims = [claim]
         #expect(page.text.contains("holds nothing under it") && page.isRight)
+    }
+
+    private static func claim(at settledAt: Timestamp) -> AppleReports.Claim {
+        .init(outcome: LedgerMaker.outcome(1, settledAt: settledAt), position: "t/0/0")
+    }
+
+    /// Goal: a report that ends between the readings of ledger and state is known.
+    @Test func `is looked for in the ledger again where report's state has it no more`() throws {
+        for asked in [1, 2] {
+            var readCount = 0
+            let page = try ReportShown(
+                identifier: LedgerMaker.identifier(1),
+                token: TokenID("t-1"),
+                askApple: { nil },
+                readLedger: { _ in
+                    readCount += 1
+                    return readCount < asked ? [] : [Self.claim(at: Timestamp(milliseconds: 1))]
+                },
+                readState: { _ in nil }
+            )
+            #expect(page.isKnown && page.claims.count == 1)
+            #expect(readCount == asked)
+        }
+    }
+
+    /// Goal: Apple, asked before it was sent the report, is asked again; of an older one it is not.
+    @Test(arguments: [(secondsAgo: 0.0, 2), (3_600, 1)])
+    func `is asked for again where it was settled since`(secondsAgo: Double, count: Int) throws {
+        let milliseconds = Int64((Date().timeIntervalSince1970 - secondsAgo) * 1_000)
+        var askedCount = 0
+        let page = try ReportShown(
+            identifier: LedgerMaker.identifier(1),
+            token: TokenID("t-1"),
+            askApple: {
+                askedCount += 1
+                let body =
+                    #"{"report":{"requestIdentifier":"\#(LedgerMaker.identifier(1))","#
+                    + #""externalPurchaseId":"t-1","status":"NO_LINE_ITEM"}}"#
+                let answer = askedCount == 1 ? self.notFound : self.answer(200, body)
+                return AppleHolding(
+                    report: AppleBody(answer.body).report,
+                    lane: Self.lane,
+                    answers: [Self.lane: answer]
+                )
+            },
+            readLedger: { _ in [Self.claim(at: Timestamp(milliseconds: milliseconds))] },
+            readState: { _ in nil }
+        )
+        #expect(askedCount == count)
+        #expect(page.isRight == (count == 2), "\(page.text)")
     }
 
     @Test func `is unknown to Apple as far as all answered`() {
