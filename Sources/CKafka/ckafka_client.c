@@ -49,7 +49,7 @@ ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault)
     ck_watch_open(&c->watch, c);
     rd_kafka_conf_t *conf = ck_configure(settings, &c->watch, fault);
     if (conf)
-        c->rk = ck_open_handle(RD_KAFKA_CONSUMER, conf, &c->watch, fault);
+        c->rk = ck_open_handle(RD_KAFKA_CONSUMER, conf, false, &c->watch, fault);
     if (c->rk)
         return c;
     if (ck_retired_all(&c->watch, 0))

@@ -207,7 +207,7 @@ int ckafka_check_settings(const char *settings, ckafka_fault *fault)
     return 0;
 }
 
-rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, watch *w,
+rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, bool is_intercepted, watch *w,
                            ckafka_fault *fault)
 {
     char message[300];
@@ -226,7 +226,9 @@ rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, watch *w
          * leaves them running with what is in the configuration: that and their watch must stay. */
         if (code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE && errno_was == EDEADLK)
             ck_abandon(w);
-        else
+        /* Where 2.0.2 fails later than at a look at the settings, as for a certificate that is not there, it
+         * has freed the interceptors of the configuration, which would free them again: it stays. */
+        else if (!is_intercepted)
             rd_kafka_conf_destroy(conf);
     }
     atomic_store(&w->current, rk);

@@ -95,9 +95,9 @@ char *ck_settings_copy(const char *settings);
 /* The value of a setting in a list, "none" without one; the caller's to free. */
 char *ck_setting_of(const char *settings, const char *name);
 
-/* A handle; ${conf} is taken in any case.  ${w} is the opaque of ${conf}: where it is retiring after a
+/* A handle; ${conf} is taken in any case.  ${is_intercepted}: it has an interceptor.  ${w} is the opaque of ${conf}: where it is retiring after a
  * failure, the memory that it lies in must stay. */
-rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, watch *w,
+rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, bool is_intercepted, watch *w,
                            ckafka_fault *fault);
 
 /* Broker threads of 2.0.2 sleep up to a second where they found the consumer's queue full, or a partition

@@ -150,7 +150,7 @@ static int open_client(ckafka_producer *p, ckafka_fault *fault)
     if (!conf)
         return -1;
     rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
-    p->rk = ck_open_handle(RD_KAFKA_PRODUCER, conf, &p->watch, fault);
+    p->rk = ck_open_handle(RD_KAFKA_PRODUCER, conf, false, &p->watch, fault);
     if (!p->rk)
         return -1;
     if (p->is_named && open_topics(p, fault)) {

@@ -16,6 +16,7 @@ struct ckafka_reader {
     started *started;
     size_t started_count;
     intake in;
+    ckafka_fault held_fault; /* behind what the last poll returned */
 };
 
 ckafka_reader *ckafka_reader_new(ckafka_client *client, const char *topics)
@@ -44,12 +45,28 @@ int ckafka_reader_start(ckafka_reader *r, int32_t topic, int32_t partition, int6
     return 0;
 }
 
+/* An error that the library delivers in the place of a message. */
+static int reader_error(rd_kafka_resp_err_t code, ckafka_fault *fault)
+{
+    if (code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET)
+        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code,
+                    "records that were to be read next were removed meanwhile");
+    if (ck_is_damage(code))
+        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the changelog cannot be read");
+    return ckafka_fail_answer(fault, code, NULL);
+}
+
 int ckafka_reader_poll(ckafka_reader *r, size_t record_max, size_t byte_max, int wait_ms,
                        ckafka_batch *batch, ckafka_fault *fault)
 {
     int64_t until = ck_now_ms() + wait_ms;
     memset(batch, 0, sizeof *batch);
     ck_intake_reset(&r->in);
+    if (r->held_fault.kind) {
+        *fault = r->held_fault;
+        r->held_fault.kind = CKAFKA_FAULT_NONE;
+        return -1;
+    }
     rd_kafka_poll(r->client->rk, 0);
     while (r->in.record_count < record_max && r->in.arena_count < byte_max) {
         int64_t left = r->in.record_count + r->in.end_count > 0 ? 0 : until - ck_now_ms();
@@ -64,15 +81,13 @@ int ckafka_reader_poll(ckafka_reader *r, size_t record_max, size_t byte_max, int
         else if (topic >= 0 && code == RD_KAFKA_RESP_ERR__PARTITION_EOF)
             ck_intake_end(&r->in, topic, message->partition, message->offset);
         rd_kafka_message_destroy(message);
-        if (code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET)
-            return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code,
-                        "records that were to be read next were removed meanwhile");
-        if (ck_is_damage(code))
-            return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the changelog cannot be read");
-        /* An end is reported only once, so it goes out before the error does. */
-        if (code && code != RD_KAFKA_RESP_ERR__PARTITION_EOF && r->in.record_count == 0 &&
-            r->in.end_count == 0)
-            return ckafka_fail_answer(fault, code, NULL);
+        if (!code || code == RD_KAFKA_RESP_ERR__PARTITION_EOF)
+            continue;
+        if (r->in.record_count + r->in.end_count == 0)
+            return reader_error(code, fault);
+        /* What is reported only once, as an end is and a right that is taken, goes out in its order. */
+        reader_error(code, &r->held_fault);
+        break;
     }
     if (r->in.record_count > 0)
         ck_wake_brokers(r->client->rk, r->client->user, r->client->password);

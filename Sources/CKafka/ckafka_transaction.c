@@ -54,7 +54,7 @@ int ckafka_transaction_open(ckafka_transaction *t, ckafka_fault *fault)
     if (!conf)
         return -1;
     deliveries *d = ck_deliveries_make(conf);
-    t->rk = ck_open_handle(RD_KAFKA_PRODUCER, conf, &t->watch, fault);
+    t->rk = ck_open_handle(RD_KAFKA_PRODUCER, conf, true, &t->watch, fault);
     if (!t->rk) {
         if (ck_retired_all(&t->watch, 0))
             ck_deliveries_free(d);

@@ -40,7 +40,7 @@ static int open_consumer(ckafka_worker *w, const char *settings, ckafka_fault *f
         return -1;
     rd_kafka_conf_set_rebalance_cb(conf, ck_worker_on_rebalance);
     rd_kafka_conf_set_stats_cb(conf, on_statistics);
-    w->consumer = ck_open_handle(RD_KAFKA_CONSUMER, conf, &w->watch, fault);
+    w->consumer = ck_open_handle(RD_KAFKA_CONSUMER, conf, false, &w->watch, fault);
     if (!w->consumer)
         return -1;
     rd_kafka_poll_set_consumer(w->consumer);

@@ -123,6 +123,50 @@ struct `Closing keeps its deadline` {
     }
 }
 
+@Suite struct `A reader` {
+    /// Goal: an error that comes behind records in one read is thrown by the next one; the client
+    /// library says it once.
+    ///
+    /// Method: two batches, so that no end is reported with the first; the answer to the second fetch
+    /// takes the right to read.
+    @Test func `throws what comes behind records once they are read`() async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["t": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            for value: UInt8 in [1, 2] {
+                try world.write([OutsideRecord(partition: 0, key: nil, value: [value])], to: "t")
+            }
+            let noRight: Int32 = 29
+            mock.pushErrors([0] + Array(repeating: noRight, count: 5_000), for: .fetch)
+            let client = try LogClient(
+                settings: world.settings.reader(isolation: .readCommitted),
+                deadlineMilliseconds: 5_000
+            )
+            defer { client.close() }
+            let reader = LogReader(client: client, topics: ["t"])
+            defer { reader.close() }
+            try reader.start(topic: 0, partition: 0, offset: 0)
+            let queue = unsafe rd_kafka_queue_get_partition(client.library, "t", 0)
+            defer { unsafe rd_kafka_queue_destroy(queue) }
+            // The library's mark of a start, the record and the error.
+            _ = try until(world, "nothing comes") {
+                unsafe rd_kafka_queue_length(queue) == 3 ? true : nil
+            }
+            var batch = RecordBatch()
+            try reader.read(into: &batch, recordCountMax: 100, waitMilliseconds: 0)
+            #expect(batch.records.count == 1)
+            let fault = #expect(throws: LogFault.self) {
+                try reader.read(into: &batch, recordCountMax: 100, waitMilliseconds: 0)
+            }
+            guard case .misconfigured = fault else {
+                Issue.record("\(String(describing: fault))")
+                return
+            }
+        }
+    }
+}
+
 /// A worker whose disk has failed closes its log, and lives on for longer than a session: what is left of
 /// it would keep its partitions from others.
 @Suite struct `Closing a worker` {

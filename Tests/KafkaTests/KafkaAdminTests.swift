@@ -120,6 +120,27 @@ struct `Questions and orders to a real Kafka` {
     }
 }
 
+@Suite struct `A transactional producer` {
+    /// As where the file is replaced at that moment: the library frees what its configuration holds.
+    @Test func `says what is wrong where its certificates are not there`() throws {
+        let settings = KafkaSettings(
+            bootstrapServers: "127.0.0.1:9",
+            clientID: "test",
+            extra: ["security.protocol": "ssl", "ssl.ca.location": "/nonexistent/ca.pem"]
+        )
+        for _ in 0..<10 {
+            let fault = #expect(throws: LogFault.self) {
+                _ = try KafkaTransactor(settings: settings, transactionalID: "t", targets: ["t"])
+            }
+            guard case .misconfigured(let message) = fault else {
+                Issue.record("\(String(describing: fault))")
+                return
+            }
+            #expect(message.contains("ssl.ca.location"), "\(message)")
+        }
+    }
+}
+
 @Suite struct `A question about a group` {
     /// The client library would touch memory that it has freed.
     @Test func `is refused by us where the embedded broker is asked`() async throws {
