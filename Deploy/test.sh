@@ -14,7 +14,7 @@ cd "$root"
 # The suites that run through our C, for the sanitizers; those of Kafka and of the server run apart.
 c_suites='CText|TokenWire|HTTPClient|Crypto|StateStore|AppStoreAPI'
 
-# One that hangs ends here, with the end of its log; the longest took 1,300 s on a busy machine.
+# One that hangs ends here, and is named; the longest took 1,300 s on a busy machine.
 test_seconds_max=2400
 
 skipped=()
@@ -70,11 +70,22 @@ add_validators() {
 # test_run NAME ARGUMENT...: swift test without its line for every test; what failed is kept for the
 # end, where it is seen first.
 test_run() {
-    local name=$1 line
+    local name=$1 line code=0
     shift
     echo "this takes minutes; lines come at the end"
-    if ! timeout --kill-after=30 "$test_seconds_max" swift test "$@" >"$log" 2>&1; then
+    # SIGINT, which swift hands on to the tests.
+    timeout --foreground --signal=INT --kill-after=60 "$test_seconds_max" \
+        swift test "$@" >"$log" 2>&1 || code=$?
+    if [ "$code" -ne 0 ]; then
         failed+=("$name")
+        case $code in
+        124 | 137)
+            issues+=("$name did not end within $test_seconds_max s; these had begun:")
+            while read -r line; do
+                issues+=("  $line")
+            done < <(begun_tests | head -n 20)
+            ;;
+        esac
         grep -vE '^[^ ]+ +(Test|Suite|Test case) .*(started|passed)' "$log" | tail -n 200 || true
         while read -r line; do
             issues+=("$line")
@@ -82,6 +93,17 @@ test_run() {
             cut -c 1-1000 | awk '!seen[$0]++' | head -n 20)
     fi
     grep -E '^[^ ]+ +Test run with ' "$log" || true
+}
+
+# begun_tests: those of the log without an end.
+begun_tests() {
+    awk '
+        / Test case / { next }
+        sub(/^[^ ]+ +Test /, "") {
+            if (sub(/ started\.$/, "")) open[$0] = 1
+            else if (sub(/( with [0-9]+ test cases?)? (passed|failed) after .*/, "")) delete open[$0]
+        }
+        END { for (name in open) print name }' "$log"
 }
 
 # keep_skipped: the tests that the last test_run left out, and why, for the end.
@@ -159,9 +181,12 @@ if run 'sanitizer build' swift build --build-tests "${sanitized[@]}" >/dev/null;
     test_run sanitizers --skip-build "${sanitized[@]}" --filter "($c_suites)Tests"
     # They have a thousand files open: Foundation reads past its memory where others start a process then.
     test_run 'sanitizers, server' --skip-build "${sanitized[@]}" --filter '^HTTPServerTests\.'
-    # A few at a time: those of the embedded broker mostly wait.
-    export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=4
-    test_run 'sanitizers, Kafka' --skip-build "${sanitized[@]}" --filter '^KafkaTests\.'
+    # A few at a time, where swift can: those of the embedded broker mostly wait.
+    at_once=(--no-parallel)
+    if swift test --help-hidden | grep -e '--experimental-maximum-parallelization-width' >/dev/null; then
+        at_once=(--experimental-maximum-parallelization-width 4)
+    fi
+    test_run 'sanitizers, Kafka' --skip-build "${sanitized[@]}" "${at_once[@]}" --filter '^KafkaTests\.'
 else
     grep -E 'error:|warning:' "$log" | head -n 50 || tail -n 50 "$log"
 fi

@@ -15,8 +15,10 @@ extension TraceSearch {
         let isKnown = account?.isKnown == true || distinct.map { $0.role != .seen } == true
         let until = (told.map(\.timestamp).max() ?? accountAt).map { $0 + Self.repeatMilliseconds }
         let id = self.id
-        // Until dedupe has judged it, nothing says under which customer it came.
-        let isUnjudged = distinct == nil && account?.isKnown != true
+        // Until dedupe has judged it, nothing says under which customer it came; what the ledger has was
+        // judged once.
+        let isUnjudged = !isKnown && outcome == nil
+        let subjects = SubjectReader()
         let inText = LineItemNeedle(id.text)
         let isDecoded: (Span<UInt8>) -> Bool = { value in
             inText.isIn(value) && Self.decoded(value)?.token.externalPurchaseID == id
@@ -52,24 +54,18 @@ extension TraceSearch {
                 )
             )
         }
+        // dedupe may not have been able to read it.
+        let isAbout: (Span<UInt8>) -> Bool = { value in
+            inText.isIn(value) && subjects.read(value).externalPurchaseID == id.text
+        }
+        let refused = Topic.deadLetters(.dedupe)
         trail.add(
             isUnjudged
-                ? try topics.searchAll(
-                    .deadLetters(.dedupe),
-                    from: from,
-                    until: nil,
-                    isWanted: isDecoded
-                )
-                : try topics.search(
-                    .deadLetters(.dedupe),
-                    key: key,
-                    from: from,
-                    isWanted: isDecoded
-                ),
+                ? try topics.searchAll(refused, from: from, until: nil, isWanted: isAbout)
+                : try topics.search(refused, key: key, from: from, isWanted: isAbout),
             telling: &events
         )
         let needles = texts.isEmpty ? TokenNeedles(id: id) : TokenNeedles(texts: texts)
-        let subjects = SubjectReader()
         // As decode names the token of what it refuses, too.
         let isToken: (Span<UInt8>) -> Bool = { value in
             needles.isIn(value) && subjects.read(value).externalPurchaseID == id.text
@@ -94,9 +90,8 @@ extension TraceSearch {
         // What has the id as its key was found by that. A record by hand may have any other.
         let ownKey = Array(id.text.utf8)
         trail.add(
-            try topics.searchAll(.deadLetters(.report), from: from, until: nil) { value in
-                inText.isIn(value) && subjects.read(value).externalPurchaseID == id.text
-            }.filter { $0.key != ownKey },
+            try topics.searchAll(.deadLetters(.report), from: from, until: nil, isWanted: isAbout)
+                .filter { $0.key != ownKey },
             telling: &events
         )
         if let deadLetter = deadLetters.first, !deadLetter.key.isEmpty {
@@ -113,7 +108,10 @@ extension TraceSearch {
                 )
             )
         } else if first != nil || !decoded.isEmpty || isUnjudged {
-            let last = decoded.map(\.timestamp).max().map { $0 + Self.slackMilliseconds } ?? until
+            // Apple's notice may have been there long before the token.
+            let last =
+                decoded.map(\.timestamp).max().map { $0 + Self.slackMilliseconds }
+                ?? (isUnjudged ? nil : until)
             try readReceived(from: from, until: last, isToken)
         }
     }
