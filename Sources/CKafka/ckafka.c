@@ -188,6 +188,15 @@ int ck_fail(ckafka_fault *fault, int kind, int code, const char *message)
     return -1;
 }
 
+int ck_tell_held(ckafka_fault *held, ckafka_fault *fault)
+{
+    if (!held->kind)
+        return 0;
+    *fault = *held;
+    held->kind = CKAFKA_FAULT_NONE;
+    return -1;
+}
+
 int ckafka_fail_refused(ckafka_fault *fault, int32_t code, const char *what)
 {
     char text[400];

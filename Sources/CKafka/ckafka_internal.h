@@ -76,6 +76,8 @@ bool ck_watch_refusal(watch *w, int64_t age_ms, char *text, size_t size);
 size_t ck_watch_take(watch *w, ckafka_note *notes, size_t capacity);
 
 int ck_fail(ckafka_fault *fault, int kind, int code, const char *message);
+/* Tells a fault that was kept behind records, once: -1, or 0 where there is none. */
+int ck_tell_held(ckafka_fault *held, ckafka_fault *fault);
 /* Ends the process with a sentence: something on which memory safety rests is not so. */
 _Noreturn void ck_broken(const char *sentence);
 /* Whether an error says that a right or a topic is missing, which waiting alone does not mend. */
@@ -95,8 +97,8 @@ char *ck_settings_copy(const char *settings);
 /* The value of a setting in a list, "none" without one; the caller's to free. */
 char *ck_setting_of(const char *settings, const char *name);
 
-/* A handle; ${conf} is taken in any case.  ${is_intercepted}: it has an interceptor.  ${w} is the opaque of ${conf}: where it is retiring after a
- * failure, the memory that it lies in must stay. */
+/* A handle; ${conf} is taken in any case, ${is_intercepted} where it has an interceptor.  ${w} is the opaque
+ * of ${conf}: where it is retiring after a failure, the memory that it lies in must stay. */
 rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, bool is_intercepted, watch *w,
                            ckafka_fault *fault);
 

@@ -62,11 +62,8 @@ int ckafka_reader_poll(ckafka_reader *r, size_t record_max, size_t byte_max, int
     int64_t until = ck_now_ms() + wait_ms;
     memset(batch, 0, sizeof *batch);
     ck_intake_reset(&r->in);
-    if (r->held_fault.kind) {
-        *fault = r->held_fault;
-        r->held_fault.kind = CKAFKA_FAULT_NONE;
+    if (ck_tell_held(&r->held_fault, fault))
         return -1;
-    }
     rd_kafka_poll(r->client->rk, 0);
     while (r->in.record_count < record_max && r->in.arena_count < byte_max) {
         int64_t left = r->in.record_count + r->in.end_count > 0 ? 0 : until - ck_now_ms();

@@ -283,12 +283,7 @@ static int read_records(ckafka_worker *w, size_t record_max, size_t byte_max, ck
 static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_batch *batch,
                 ckafka_fault *fault)
 {
-    if (w->held_fault.kind) {
-        *fault = w->held_fault;
-        w->held_fault.kind = CKAFKA_FAULT_NONE;
-        return -1;
-    }
-    if (serve_main_queue(w, fault) || check_refusals(w, fault))
+    if (ck_tell_held(&w->held_fault, fault) || serve_main_queue(w, fault) || check_refusals(w, fault))
         return -1;
     if (ck_worker_event_is_ready(w)) {
         ck_worker_show_event(w, batch);

@@ -14,78 +14,6 @@ import TokenWire
     static let identifier = "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f"
     static let token = TokenID("fc8badf8-e5ff-4f57-8194-ee4bcf33a574")
 
-    /// A broker with the topics of a deployment, and what is written to them.
-    private final class World {
-        let topics = Topic.all.map { $0.name(prefix: "t.") }
-        let broker: MockBroker
-        let producer: KafkaProducer
-        private var outputs = OutputBatch()
-
-        init() throws {
-            broker = try MockBroker(
-                topics: Dictionary(topics.map { ($0, 3) }, uniquingKeysWith: { first, _ in first })
-            )
-            producer = try KafkaProducer(
-                settings: KafkaSettings(
-                    bootstrapServers: broker.bootstrapServers,
-                    clientID: "test"
-                ),
-                targets: topics
-            )
-        }
-
-        deinit {
-            producer.close(deadlineMilliseconds: 1_000)
-            broker.close()
-        }
-
-        func write(_ topic: Topic, key: [UInt8]?, _ value: [UInt8], partition: Int32? = nil) throws
-        {
-            let index = try #require(topics.firstIndex(of: topic.name(prefix: "t.")))
-            var output = OutputBatch.Output(
-                topic: index,
-                key: key.map { outputs.place($0) } ?? .absent,
-                value: outputs.place(value)
-            )
-            if let partition {
-                output.partition = partition
-            }
-            outputs.outputs.append(output)
-        }
-
-        func write(_ topic: Topic, key: String, _ body: (inout [UInt8]) -> Void) throws {
-            var value: [UInt8] = []
-            body(&value)
-            try write(topic, key: Array(key.utf8), value)
-        }
-
-        func flush() throws {
-            try producer.produce(outputs, tags: outputs.outputs.indices.map { UInt64($0) })
-            outputs = OutputBatch()
-            #expect(producer.flush(deadlineMilliseconds: 5_000))
-        }
-
-        func trace(
-            _ words: [String],
-            _ settings: [String: String] = [:]
-        ) throws -> TollwayProcess {
-            try run(["purchase", "trace"] + words, settings)
-        }
-
-        func run(
-            _ words: [String],
-            _ settings: [String: String] = [:]
-        ) throws -> TollwayProcess {
-            try TollwayProcess.run(
-                words,
-                environment: [
-                    "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
-                    "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
-                ].merging(settings) { $1 }
-            )
-        }
-    }
-
     private static func sale(_ id: String, at: Timestamp) -> PurchaseEvent {
         var sale = PurchaseEvent(lineItemID: id)
         sale.customer = customer
@@ -97,8 +25,18 @@ import TokenWire
         return sale
     }
 
+    /// The key of sale-1 of app 7 in the book of purchases.
+    private static func bookKey(
+        of purchaseKey: String,
+        _ environment: AppleEnvironment = .production
+    ) -> [UInt8] {
+        Array("i".utf8) + [0, UInt8(purchaseKey.utf8.count)] + Array(purchaseKey.utf8)
+            + [environment == .sandbox ? 1 : 0] + [0x80, 0, 0, 0, 0, 0, 0, 7]
+            + Array("sale-1".utf8)
+    }
+
     /// A sale that Apple took, and its refund.
-    private func tell(_ world: World, at now: Timestamp) throws {
+    private func tell(_ world: TraceWorld, at now: Timestamp) throws {
         let key = Self.customer.text
         for number in 0..<20 {
             let other = Self.sale("sale-\(number + 10)", at: now)
@@ -201,7 +139,7 @@ import TokenWire
 
     @Test(arguments: [[], ["--customer", customer.text]])
     func `tells all that happened to a sale`(options: [String]) throws {
-        let world = try World()
+        let world = try TraceWorld()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         try tell(world, at: now)
         try world.flush()
@@ -262,23 +200,15 @@ import TokenWire
     ///
     /// Method: a search that has read the book, then the sale's end, then the rest of the topics.
     @Test func `sees the book of a sale that ends while it looks`() throws {
-        let world = try World()
+        let world = try TraceWorld()
         let key = Self.customer.text
-        let book =
-            Array("i".utf8) + [0, UInt8(key.utf8.count)] + Array(key.utf8) + [0]
-            + [0x80, 0, 0, 0, 0, 0, 0, 7] + Array("sale-1".utf8)
+        let book = Self.bookKey(of: key)
         let partition = TopicReader.partition(ofKey: Array(key.utf8), partitionCount: 3)
         func write(_ wait: String) throws {
             let state = #"{"standing":"live","wait":{"for":"\#(wait)"}}"#
             try world.write(.purchasesState, key: book, Array(state.utf8), partition: partition)
         }
-        let configuration = try Configuration(
-            environment: [
-                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": world.broker.bootstrapServers,
-                "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
-            ],
-            program: .tollway
-        )
+        let configuration = try world.configuration
         try write("sent")
         try world.flush()
         var search = PurchaseSearch(
@@ -301,7 +231,7 @@ import TokenWire
     }
 
     @Test func `looks from the newest records back until one is found, or everywhere`() throws {
-        let world = try World()
+        let world = try TraceWorld()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         var older = Self.sale("twin", at: now)
         older.customer = CustomerID("c1.P_1O96EW6DJGO5qYus7XAOhHyftOEf0WTrfWm_Fbs4k")
@@ -333,7 +263,7 @@ import TokenWire
     }
 
     @Test func `knows a customer by the name that the platform gives`() throws {
-        let world = try World()
+        let world = try TraceWorld()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         var sale = Self.sale("sale-1", at: now)
         // printf %s alice@example.com | openssl dgst -sha256 -hmac customer-key-16b -binary
@@ -363,7 +293,7 @@ import TokenWire
     }
 
     @Test func `says that Apple has the retraction of a sale`() throws {
-        let world = try World()
+        let world = try TraceWorld()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         try tell(world, at: now)
         let retracted = Self.reported(
@@ -385,7 +315,7 @@ import TokenWire
 
     /// Of its own no token was looked for.
     @Test func `says that nothing is owed for what refers to a sale that is not owed`() throws {
-        let world = try World()
+        let world = try TraceWorld()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         let key = Self.customer.text
         var refund = Self.sale("sale-1", at: now)
@@ -408,7 +338,7 @@ import TokenWire
     func `takes the time of the record where a sale was received at no possible time`(
         milliseconds: Int64
     ) throws {
-        let world = try World()
+        let world = try TraceWorld()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         var sale = Self.sale("sale-1", at: now)
         sale.receivedAt = Timestamp(milliseconds: milliseconds)
@@ -423,7 +353,7 @@ import TokenWire
 
     /// As `purchases` writes its book: kind, length and text of the purchase key, environment, app, id.
     @Test func `says what a sale waits for, and what its dead letters want`() throws {
-        let world = try World()
+        let world = try TraceWorld()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         let sale = Self.sale("sale-1", at: now)
         var value: [UInt8] = []
@@ -445,9 +375,7 @@ import TokenWire
             try world.write(.deadLetters(.purchases), key: key) { refused.write(to: &$0) }
         }
         let partition = TopicReader.partition(ofKey: Array(key.utf8), partitionCount: 3)
-        let book =
-            Array("i".utf8) + [0, UInt8(key.utf8.count)] + Array(key.utf8) + [0]
-            + [0x80, 0, 0, 0, 0, 0, 0, 7] + Array("sale-1".utf8)
+        let book = Self.bookKey(of: key)
         let state = #"{"standing":"pending","wait":{"for":"rate"},"waitingSince":1760000000000}"#
         try world.write(.purchasesState, key: book, Array(state.utf8), partition: partition)
         try world.flush()
@@ -585,7 +513,7 @@ import TokenWire
     /// A platform wrote it straight to the topic, and forgot the key.
     @Test(arguments: [[], ["--customer", customer.text], ["--all"]])
     func `tells of a sale without a key, and of its dead letter`(options: [String]) throws {
-        let world = try World()
+        let world = try TraceWorld()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         for id in ["sale-1", "sale-10"] {
             var value: [UInt8] = []
@@ -621,7 +549,7 @@ import TokenWire
 
     /// Apple has had the sale for weeks; the platform writes it once more, without its key.
     @Test func `tells of a sale that Apple has, where the newest record of it has no key`() throws {
-        let world = try World()
+        let world = try TraceWorld()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         let outcome = PurchaseOutcome(
             lineItemID: "sale-1",
@@ -651,7 +579,7 @@ import TokenWire
 
     /// A shop numbers its orders anew in each environment.
     @Test func `keeps the sale of the sandbox apart from that of production`() throws {
-        let world = try World()
+        let world = try TraceWorld()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         let key = Self.customer.text
         let partition = TopicReader.partition(ofKey: Array(key.utf8), partitionCount: 3)
@@ -681,10 +609,7 @@ import TokenWire
                 lane: Lane(appAppleID: 7, environment: environment)
             )
             try world.write(.purchasesOutcomes, key: key) { outcome.write(to: &$0) }
-            let book =
-                Array("i".utf8) + [0, UInt8(key.utf8.count)] + Array(key.utf8)
-                + [environment == .sandbox ? 1 : 0] + [0x80, 0, 0, 0, 0, 0, 0, 7]
-                + Array("sale-1".utf8)
+            let book = Self.bookKey(of: key, environment)
             let wait = environment == .sandbox ? "rate" : "idle"
             let state = #"{"standing":"live","wait":{"for":"\#(wait)"}}"#
             try world.write(.purchasesState, key: book, Array(state.utf8), partition: partition)

@@ -479,18 +479,8 @@ import TokenWire
     ///
     /// Method: a search that has read report's state, then both records, then the ledger.
     @Test func `sees the account of a report that ends while it looks`() throws {
-        let topics = [Topic.reportState, .reportsOutcomes].map { $0.name(prefix: "t.") }
-        let broker = try MockBroker(
-            topics: Dictionary(uniqueKeysWithValues: topics.map { ($0, 1) })
-        )
-        defer { broker.close() }
-        let configuration = try Configuration(
-            environment: [
-                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
-                "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
-            ],
-            program: .tollway
-        )
+        let world = try TraceWorld()
+        let configuration = try world.configuration
         let id = TokenID("t-1")
         var search = TraceSearch(id: id, configuration, try TopicSearch.open(configuration))
         try search.readState()
@@ -500,23 +490,11 @@ import TokenWire
         var account = TokenAccount(externalPurchaseID: id, touchedAt: now)
         account.lastAccepted = .noLineItem
         account.lastAcceptedAt = now
-        let producer = try KafkaProducer(
-            settings: KafkaSettings(bootstrapServers: broker.bootstrapServers, clientID: "test"),
-            targets: topics
-        )
-        defer { producer.close(deadlineMilliseconds: 1_000) }
-        var outputs = OutputBatch()
-        func add(_ topic: Int, _ write: (inout [UInt8]) -> Void) {
-            let key = outputs.place(id.text.utf8)
-            let start = outputs.arena.count
-            write(&outputs.arena)
-            let value = outputs.placed(from: start)
-            outputs.outputs.append(OutputBatch.Output(topic: topic, key: key, value: value))
+        try world.write(.reportState, key: id.text) { account.write(to: &$0) }
+        try world.write(.reportsOutcomes, key: id.text) {
+            LedgerMaker.outcome(1, settledAt: now).write(to: &$0)
         }
-        add(0) { account.write(to: &$0) }
-        add(1) { LedgerMaker.outcome(1, settledAt: now).write(to: &$0) }
-        try producer.produce(outputs, tags: [0, 1])
-        try #require(producer.flush(deadlineMilliseconds: 5_000))
+        try world.flush()
 
         try search.readOthers()
         #expect(search.outcome != nil)
@@ -534,62 +512,30 @@ import TokenWire
         ] as [([Topic], [String])]
     )
     func `finds a token that dedupe has not judged`(written: [Topic], told: [String]) throws {
-        let topics = Topic.all.map { $0.name(prefix: "t.") }
-        let broker = try MockBroker(
-            topics: Dictionary(topics.map { ($0, 3) }, uniquingKeysWith: { first, _ in first })
-        )
-        defer { broker.close() }
+        let world = try TraceWorld()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
-        let id = TokenID("fc8badf8-e5ff-4f57-8194-ee4bcf33a574")
-        let json =
-            #"{"appAppleId":1,"bundleId":"b","tokenCreationDate":\#(now.milliseconds),"#
-            + #""externalPurchaseId":"\#(id.text)"}"#
-        let text = Data(json.utf8).base64EncodedString()
+        let records = AccountRecords(now: now)
+        let id = "fc8badf8-e5ff-4f57-8194-ee4bcf33a574"
         let customer = CustomerID("c1.4ZGy9n0wQfWkzJ3m0aQm4o1v8rjL2N5uXb7cKdTeYh0")
-        let received = TokenReceived(
-            token: text,
-            customer: customer,
-            receivedAt: now,
-            source: .app,
-            bundleID: nil,
-            requestID: "r"
-        )
-        let decoded = TokenDecoded(
-            token: try decodeToken(text.utf8.span),
-            customer: customer,
-            receivedAt: now,
-            text: text
-        )
-        let producer = try KafkaProducer(
-            settings: KafkaSettings(bootstrapServers: broker.bootstrapServers, clientID: "test"),
-            targets: topics
-        )
-        defer { producer.close(deadlineMilliseconds: 1_000) }
-        var outputs = OutputBatch()
+        var received = records.received(id)
+        received.customer = customer
+        var decoded = records.decoded(id)
+        decoded.customer = customer
+        decoded.text = received.token
         for topic in written {
-            let key = outputs.place((topic == .tokensDistinct ? id.text : customer.text).utf8)
-            let start = outputs.arena.count
-            switch topic {
-            case .tokensReceived: received.write(to: &outputs.arena)
-            // Nothing that dedupe can read, and what it says of that.
-            case .deadLetters:
-                outputs.arena += Array(#"{"externalPurchaseId":"\#(id.text)"}"#.utf8)
-            case .tokensDistinct: Self.seen(id, at: now).write(to: &outputs.arena)
-            default: decoded.write(to: &outputs.arena)
+            let key = topic == .tokensDistinct ? id : customer.text
+            try world.write(topic, key: key) { value in
+                switch topic {
+                case .tokensReceived: received.write(to: &value)
+                // Nothing that dedupe can read, and what it says of that.
+                case .deadLetters: value += Array(#"{"externalPurchaseId":"\#(id)"}"#.utf8)
+                case .tokensDistinct: records.distinct(id, .seen).write(to: &value)
+                default: decoded.write(to: &value)
+                }
             }
-            let value = outputs.placed(from: start)
-            let index = try #require(topics.firstIndex(of: topic.name(prefix: "t.")))
-            outputs.outputs.append(OutputBatch.Output(topic: index, key: key, value: value))
         }
-        try producer.produce(outputs, tags: outputs.outputs.indices.map { UInt64($0) })
-        try #require(producer.flush(deadlineMilliseconds: 5_000))
-        let run = try TollwayProcess.run(
-            ["token", "trace", text, "-o", "json"],
-            environment: [
-                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
-                "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
-            ]
-        )
+        try world.flush()
+        let run = try world.run(["token", "trace", received.token, "-o", "json"])
         #expect(run.exitCode == 0, "\(run.talk)\(run.output)")
         let object = try run.object()
         let events = try #require(object["events"] as? [[String: Any]])
@@ -598,21 +544,6 @@ import TokenWire
             texts.count == told.count
                 && told.allSatisfy { word in texts.contains { $0.hasPrefix(word) } },
             "\(texts)"
-        )
-    }
-
-    /// What a stage says of a token that it made a dead letter.
-    private static func seen(_ id: TokenID, at now: Timestamp) -> TokenDistinct {
-        TokenDistinct(
-            externalPurchaseID: id,
-            appAppleID: 1,
-            bundleID: "b",
-            tokenType: nil,
-            tokenCreationDate: now,
-            tokenExpirationDate: nil,
-            customer: nil,
-            receivedAt: now,
-            role: .seen
         )
     }
 

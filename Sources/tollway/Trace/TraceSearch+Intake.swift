@@ -24,16 +24,16 @@ extension TraceSearch {
             inText.isIn(value) && Self.decoded(value)?.token.externalPurchaseID == id
         }
         // Else the key is the customer's, or the id itself: its records are few.
-        let decoded =
-            isUnjudged
-            ? try topics.searchAll(.tokensDecoded, from: from, until: nil, isWanted: isDecoded)
-            : try topics.search(
-                .tokensDecoded,
-                key: key,
-                from: from,
-                until: until,
-                isWanted: isDecoded
-            )
+        let ownersKey = isUnjudged ? nil : key
+        // Apple's notice may have been there long before the token.
+        let intakeUntil = isUnjudged ? nil : until
+        let decoded = try search(
+            .tokensDecoded,
+            key: ownersKey,
+            from: from,
+            until: intakeUntil,
+            isWanted: isDecoded
+        )
         var texts: Set<String> = []
         for found in decoded {
             guard let token = Self.decoded(found.value.span) else {
@@ -58,11 +58,14 @@ extension TraceSearch {
         let isAbout: (Span<UInt8>) -> Bool = { value in
             inText.isIn(value) && subjects.read(value).externalPurchaseID == id.text
         }
-        let refused = Topic.deadLetters(.dedupe)
         trail.add(
-            isUnjudged
-                ? try topics.searchAll(refused, from: from, until: nil, isWanted: isAbout)
-                : try topics.search(refused, key: key, from: from, isWanted: isAbout),
+            try search(
+                .deadLetters(.dedupe),
+                key: ownersKey,
+                from: from,
+                until: nil,
+                isWanted: isAbout
+            ),
             telling: &events
         )
         let needles = texts.isEmpty ? TokenNeedles(id: id) : TokenNeedles(texts: texts)
@@ -108,12 +111,24 @@ extension TraceSearch {
                 )
             )
         } else if first != nil || !decoded.isEmpty || isUnjudged {
-            // Apple's notice may have been there long before the token.
             let last =
-                decoded.map(\.timestamp).max().map { $0 + Self.slackMilliseconds }
-                ?? (isUnjudged ? nil : until)
+                decoded.map(\.timestamp).max().map { $0 + Self.slackMilliseconds } ?? intakeUntil
             try readReceived(from: from, until: last, isToken)
         }
+    }
+
+    /// The records of a key; of any where nothing says which it is.
+    private mutating func search(
+        _ topic: Topic,
+        key: [UInt8]?,
+        from: Int64?,
+        until: Int64?,
+        isWanted: (Span<UInt8>) -> Bool
+    ) throws(LogFault) -> [TopicReader.Found] {
+        guard let key else {
+            return try topics.searchAll(topic, from: from, until: until, isWanted: isWanted)
+        }
+        return try topics.search(topic, key: key, from: from, until: until, isWanted: isWanted)
     }
 
     /// Under the customer's key, as the door writes it; who writes the topic directly may take another.

@@ -120,16 +120,18 @@ struct TraceStanding {
 
     private func settled(_ account: TokenAccount) -> [String] {
         var words: [String] = []
-        // What came under another key was refused before it was the token's.
-        let openCount = deadLetters?.count {
-            $0.settled == nil && $0.position.stage == .report && $0.code != "report.bad_key"
-        }
-        if let openCount, account.parked.count > openCount {
-            words.append(
-                "\(account.parked.count - openCount) refused by Apple, and no dead letter of them"
-                    + " is open"
-            )
-        } else if openCount == nil, !account.parked.isEmpty {
+        if let deadLetters {
+            // What came under another key was refused before it was the token's.
+            let openCount = deadLetters.count {
+                $0.settled == nil && $0.position.stage == .report && $0.code != "report.bad_key"
+            }
+            if account.parked.count > openCount {
+                words.append(
+                    "\(account.parked.count - openCount) refused by Apple, and no dead letter of them"
+                        + " is open"
+                )
+            }
+        } else if !account.parked.isEmpty {
             words.append("\(account.parked.count) refused by Apple\(traceNamesThem)")
         }
         if let at = account.refusedAt {
@@ -142,10 +144,10 @@ struct TraceStanding {
         }
         if account.role == .seen, words.isEmpty {
             let seen = "report knows of it only that it was a dead letter"
-            if deadLetters == nil {
+            if let deadLetters {
+                words += deadLetters.allSatisfy { $0.settled != nil } ? ["\(seen): \(unknown)"] : []
+            } else {
                 words.append(seen + traceNamesThem)
-            } else if deadLetters?.allSatisfy({ $0.settled != nil }) == true {
-                words.append("\(seen): \(unknown)")
             }
         }
         return words

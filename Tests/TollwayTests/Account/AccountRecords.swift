@@ -37,7 +37,7 @@ struct AccountRecords {
         TokenDecoded(token: token(id), customer: nil, receivedAt: now, text: "x")
     }
 
-    func distinct(_ id: String) -> TokenDistinct {
+    func distinct(_ id: String, _ role: TokenRole = .primary) -> TokenDistinct {
         TokenDistinct(
             externalPurchaseID: TokenID(id),
             appAppleID: 1,
@@ -47,7 +47,7 @@ struct AccountRecords {
             tokenExpirationDate: nil,
             customer: nil,
             receivedAt: now,
-            role: .primary
+            role: role
         )
     }
 }
