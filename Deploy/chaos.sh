@@ -27,7 +27,7 @@ seed=1
 faults=45
 nodes=1
 kinds=
-all_kinds=kill,killTwo,killInTransaction,stop,roll,pause,fence,loseState,damageState,twin,scale,killReporter,killBroker,loseBroker,killMachine
+all_kinds=kill,killTwo,killInTransaction,stop,roll,pause,fence,loseState,damageState,twin,scale,killReporter,killBroker,pauseBroker,killTwoBrokers,rollBrokers,loseBroker,killMachine
 
 refuse() {
     printf 'chaos.sh: %s\n' "$*" >&2

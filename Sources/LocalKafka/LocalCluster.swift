@@ -117,6 +117,11 @@ package final class LocalCluster {
         nodes[node] = nil
     }
 
+    /// SIGTERM, and does not wait: ``isRunning(node:)`` says when it has gone.
+    package func beginStop(node: Int) throws(Fault) {
+        try process(of: node).send(SIGTERM)
+    }
+
     /// Starts a killed node again and waits until it answers.
     package func restart(node: Int) throws(Fault) {
         try beginRestart(node: node)

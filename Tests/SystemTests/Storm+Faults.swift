@@ -34,6 +34,12 @@ enum StormFaultKind: String, CaseIterable {
     case fence
     /// One Kafka node of those there are; the only one, where there is one.
     case killBroker
+    /// SIGSTOP to a Kafka node, up to long past its session: its connections stay, and are silent.
+    case pauseBroker
+    /// Two of three Kafka nodes die and come back: meanwhile nothing can be acknowledged.
+    case killTwoBrokers
+    /// SIGTERM to each of three Kafka nodes in turn, as for a new version of Kafka.
+    case rollBrokers
     /// One of three Kafka nodes dies and stays dead: the account closes with the two that are left.
     case loseBroker
     /// Everything at once, where all of it is on one machine: every worker, and the one Kafka node.
@@ -45,6 +51,9 @@ enum StormFaultKind: String, CaseIterable {
         + [.stop, .stop, .roll, .pause, .loseState, .damageState, .damageState, .twin]
         + [.scale, .scale, .scale, .killReporter, .killReporter, .killBroker, .killMachine]
         + [.killInTransaction, .killInTransaction, .killInTransaction, .fence, .fence]
+
+    /// What takes too long for a storm that is run for every change.
+    static let slow: [StormFaultKind] = [.pauseBroker, .pauseBroker, .killTwoBrokers, .rollBrokers]
 }
 
 extension Storm {
@@ -95,6 +104,12 @@ extension Storm {
             return false
         case .killBroker:
             return try killBroker()
+        case .pauseBroker:
+            return try pauseBroker()
+        case .killTwoBrokers:
+            return try killBroker(count: 2)
+        case .rollBrokers:
+            return beginBrokerRoll()
         case .loseBroker:
             return try loseBroker()
         case .killMachine:
@@ -207,58 +222,6 @@ extension Storm {
         for worker in Worker.allCases {
             scaleIn(worker)
         }
-    }
-
-    // MARK: Kafka
-
-    private func killBroker(meanwhile: () -> Void = {}) throws -> Bool {
-        guard case .local(let kafka) = fleet.cluster, !isKafkaDisturbed, lostNode == nil,
-            Date().timeIntervalSince(brokerRestartedAt) > Self.brokerRestSeconds
-        else {
-            return false
-        }
-        let node = Int.random(in: 0..<kafka.nodeCount, using: &generator)
-        note("node \(node) of Kafka: SIGKILL")
-        meanwhile()
-        try kafka.kill(node: node)
-        killCount += 1
-        let wait = Double.random(in: 0...4, using: &generator)
-        downNode = (node, Date().addingTimeInterval(wait))
-        return true
-    }
-
-    private func loseBroker() throws -> Bool {
-        guard case .local(let kafka) = fleet.cluster, kafka.nodeCount == 3, lostNode == nil,
-            downNode == nil
-        else {
-            return false
-        }
-        let node = Int.random(in: 0..<kafka.nodeCount, using: &generator)
-        note("node \(node) of Kafka: SIGKILL, for good")
-        try kafka.kill(node: node)
-        killCount += 1
-        lostNode = node
-        return true
-    }
-
-    /// What the workers and Kafka have written is there when they come back, as after a process's end.
-    private func killMachine() throws -> Bool {
-        guard case .local(let kafka) = fleet.cluster, kafka.nodeCount == 1, elders.isEmpty,
-            !fleet.members.contains(where: isAwaitingExit),
-            try killBroker(meanwhile: { [fleet] in
-                for member in fleet.members { fleet.signal(member, SIGKILL) }
-            })
-        else {
-            return false
-        }
-        for member in fleet.members where fleet.process(member) != nil {
-            killAndRestart(member)
-        }
-        return true
-    }
-
-    private func isAwaitingExit(_ member: Member) -> Bool {
-        if case .awaitExit = due[member]?.step { true } else { false }
     }
 
     // MARK: State

@@ -44,8 +44,14 @@ final class Storm {
     static let elderSecondsMax = 120.0
     /// A broker that is back is left alone for so long: one that never is tests nothing but itself.
     static let brokerRestSeconds = 20.0
-    /// What was decided ten seconds ago or earlier is owed; the node was down for some of them.
-    private static let repairSeconds = 10.0
+    /// Up to long past the 9 s after which the controller gives a silent node's partitions to others.
+    static let brokerPauseSeconds = 1.0...40.0
+    /// Of the only node: no other takes over.
+    static let onlyBrokerPauseSeconds = 1.0...20.0
+    /// Faults that may leave a transaction without its end (KAFKA-20734).
+    private static let brokerDeaths: Set<StormFaultKind> = [
+        .killBroker, .killMachine, .loseBroker, .killTwoBrokers, .pauseBroker, .rollBrokers,
+    ]
     /// Restarts after exit 75 without a fault of ours before it is a finding.
     static let restartCountMax = 60
     static let secondsBetweenFaults = 0.1...2.0
@@ -65,14 +71,16 @@ final class Storm {
     /// Of state folders: what was in them when their worker was killed first.
     var copies: [URL: URL] = [:]
     var brokerRestartedAt = Date.distantPast
-    /// A node that is down, and when it is to be started again; nil: it starts.
-    var downNode: (node: Int, until: Date?)?
+    /// Nodes of Kafka to which something was done, and what is to happen to them.
+    var nodeSteps: [Int: NodeStep] = [:]
+    /// Nodes that a rolling restart of Kafka has not reached.
+    var nodesToRoll: [Int] = []
     /// A node that died for good.
     var lostNode: Int?
     /// The only node is back: so long hanging transactions are repaired before anything else happens.
     ///
     /// No fault strikes and no worker starts: an abort before the repair would take what hangs with it.
-    private var repairsUntil: Date?
+    var repairsUntil: Date?
     private var nextFaultAt = Date()
     private var isInTurn = false
     private var isStopping = false
@@ -111,7 +119,8 @@ final class Storm {
 
     /// Whether something is done to Kafka itself just now.
     var isKafkaDisturbed: Bool {
-        downNode != nil || repairsUntil != nil || killer.isUnderWay || transactionKiller.isUnderWay
+        !nodeSteps.isEmpty || !nodesToRoll.isEmpty || repairsUntil != nil || killer.isUnderWay
+            || transactionKiller.isUnderWay
     }
 
     /// Whether every fault has struck, every worker runs again, alone, and Kafka is whole.
@@ -150,7 +159,7 @@ final class Storm {
             try supervise(member)
         }
         superviseElders()
-        try superviseNode()
+        try superviseNodes()
         for sentence in [
             try killer.turn(self), try transactionKiller.turn(self), try rollingRestart.turn(self),
         ] {
@@ -320,34 +329,6 @@ final class Storm {
         }
     }
 
-    private func superviseNode() throws {
-        if let until = repairsUntil {
-            if try !repairHangingTransactions(), Date() >= until {
-                repairsUntil = nil
-                brokerRestartedAt = Date()
-            }
-        }
-        guard let down = downNode, case .local(let kafka) = fleet.cluster else {
-            return
-        }
-        if let until = down.until {
-            if Date() >= until {
-                try kafka.beginRestart(node: down.node)
-                downNode = (down.node, nil)
-                note("node \(down.node) starts")
-            }
-        } else if kafka.isAnswering(node: down.node) {
-            downNode = nil
-            brokerRestartedAt = Date()
-            note("node \(down.node) answers again")
-            if kafka.nodeCount == 1 {
-                repairsUntil = Date().addingTimeInterval(Self.repairSeconds)
-            }
-        } else if !kafka.isRunning(node: down.node) {
-            throw StormFault(sentence: "node \(down.node) does not start again")
-        }
-    }
-
     /// - Returns: whether one was ended, or Kafka does not say: readers then go on.
     func repairHangingTransactions() throws -> Bool {
         let repaired: [TransactionRepair.Held]
@@ -358,7 +339,7 @@ final class Storm {
         }
         for held in repaired {
             note("a hanging transaction was repaired: \(held.place): \(held.verdict)")
-            if struck[.killBroker] == nil, struck[.killMachine] == nil {
+            if Set(struck.keys).isDisjoint(with: Self.brokerDeaths) {
                 find("a transaction hangs although no broker died: \(held.place)")
             }
         }

@@ -46,7 +46,8 @@ struct StormSettings {
         nodeCount = number("CHAOS_NODES", 1)
         let kinds = (environment["CHAOS_KINDS"] ?? "").split(separator: ",")
             .compactMap { StormFaultKind(rawValue: String($0)) }
-        faults = kinds.isEmpty ? StormFaultKind.usual : kinds
+        let usual = StormFaultKind.usual + (isAskedFor ? StormFaultKind.slow : [])
+        faults = kinds.isEmpty ? usual : kinds
         programs = environment["CHAOS_PROGRAMS"].map { URL(fileURLWithPath: $0) }
         keptFolder = environment["CHAOS_KEEP"].map { URL(fileURLWithPath: $0) }
     }
