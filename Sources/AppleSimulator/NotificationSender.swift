@@ -8,7 +8,6 @@ final class NotificationSender {
     private let client: HTTPClient
     /// Wakes the loop; see ``HTTPClient/wakeDescriptor``.
     var wakeDescriptor: Int32 { client.wakeDescriptor }
-    var millisecondsUntilTimeout: Int? { client.millisecondsUntilTimeout }
 
     init() throws(SimulatorFault) {
         do {

@@ -82,7 +82,6 @@ final class SimulatorLoop {
         let waits = [
             admin.millisecondsUntilTimeout,
             lateAnswers.firstDue.map { Int(max(0, $0 - now)) },
-            sender.millisecondsUntilTimeout,
             sender.millisecondsUntilDue(world, real: now),
         ]
         return (waits + doors.map(\.server.millisecondsUntilTimeout)).compactMap { $0 }.min()

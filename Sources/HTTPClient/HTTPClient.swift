@@ -121,9 +121,6 @@ package final class HTTPClient {
     /// Requests submitted whose response was neither taken nor given up.
     package var inFlightCount: Int { tags.count }
 
-    /// Always nil: the descriptor wakes for timers, too.
-    package var millisecondsUntilTimeout: Int? { nil }
-
     /// Drops everything under way.
     ///
     /// Idempotent.

@@ -90,7 +90,7 @@ private final class RunningSimulator {
             client.run()
             for response in client.takeResponses() { outcomes[response.tag] = response.outcome }
             if outcomes.count < requests.count {
-                _ = wait.wait(milliseconds: client.millisecondsUntilTimeout ?? 1000)
+                _ = wait.wait(milliseconds: 1000)
             }
         }
         return requests.indices.compactMap { outcomes[UInt64($0)] }
