@@ -14,6 +14,12 @@ cd "$root"
 # The suites that run through our C, for the sanitizers; those of Kafka and of the server run apart.
 c_suites='CText|TokenWire|HTTPClient|Crypto|StateStore|AppStoreAPI'
 
+# swift knows no UB sanitizer, so only clang is told; its run-time part is inside Address's.
+sanitized=(
+    --scratch-path .build/sanitized --sanitize=address
+    -Xcc -fsanitize=undefined -Xcc -fno-sanitize-recover=undefined
+)
+
 # One that hangs ends here, and is named; the longest took 1,300 s on a busy machine.
 test_seconds_max=2400
 
@@ -141,9 +147,16 @@ step 'tests'
 test_run tests --skip-build --skip '^(System|Kafka)Tests\.'
 keep_skipped
 
-# Beside the tests of Kafka, which mostly wait: it takes what they leave of the processors.
-# What it finds is kept, and the next run begins with it.
-nice -n 19 "$here/fuzz.sh" --minutes 5 >"$fuzz_log" 2>&1 &
+# Beside the tests of Kafka, which mostly wait: both take what these leave of the processors. What
+# the fuzzing finds is kept, and the next run begins with it; what the build says is said by the one
+# below, which does it again where it failed.
+(
+    renice -n 19 "$BASHPID" >/dev/null
+    code=0
+    "$here/fuzz.sh" --minutes 5 >"$fuzz_log" 2>&1 || code=$?
+    swift build --build-tests "${sanitized[@]}" >/dev/null 2>&1 || true
+    exit "$code"
+) &
 fuzzing=$!
 
 # One after the other: each has a Kafka of its own, and sessions that a busy machine would end.
@@ -166,11 +179,6 @@ test_run 'system tests' --skip-build --filter '^SystemTests\.'
 keep_skipped
 
 step 'our C under Address and UB sanitizers'
-# swift knows no UB sanitizer, so only clang is told; its run-time part is inside Address's.
-sanitized=(
-    --scratch-path .build/sanitized --sanitize=address
-    -Xcc -fsanitize=undefined -Xcc -fno-sanitize-recover=undefined
-)
 if run 'sanitizer build' swift build --build-tests "${sanitized[@]}" >/dev/null; then
     # Leaks at exit are those of libraries that keep their tables for the life of the process.
     # A real Kafka is slow and no business of theirs; what is skipped for that was run above.
