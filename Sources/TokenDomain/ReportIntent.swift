@@ -203,6 +203,14 @@ package struct ReportExchange: Equatable, Sendable {
 /// Why a report was owed: `reason` of its outcome.
 package enum ReportReason: String, Sendable, CaseIterable {
     case hold, deadline, duplicate, unreported, reminder, unknown, request, month
+
+    /// Whether it is of a token's first report alone; a reminder may be of the first, or of a month's.
+    package var isOfFirstReport: Bool {
+        switch self {
+        case .hold, .deadline, .duplicate, .unreported, .unknown: true
+        case .reminder, .request, .month: false
+        }
+    }
 }
 
 /// Where the record lies that made a debt.

@@ -192,7 +192,8 @@ extension TokenAccount {
         policy: ReportPolicy
     ) {
         doubtOutdated()
-        for intent in [current].compactMap({ $0 }) + parked where isOutdated(intent) {
+        for intent in [current].compactMap({ $0 }) + parked
+        where lastAccepted == nil && isOutdated(intent) {
             let notice = WaitingNotice(
                 receivedAt: min(intent.deadline, time),
                 guardedFrom: nil,

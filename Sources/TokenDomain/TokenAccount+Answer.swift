@@ -175,8 +175,11 @@ extension TokenAccount {
         lastAccepted = intent.status
         lastAcceptedAt = answer.answeredAt
         keepAccepted(intent, policy: policy)
-        // Any accepted report ends the token's own debt; so an accepted LINE_ITEM cancels
-        // NO_LINE_ITEM.
+        // Any accepted report ends the token's own debt, also where that was refused; so an accepted
+        // LINE_ITEM cancels NO_LINE_ITEM.
+        if isFirst {
+            parked.removeAll { $0.reason != .request }
+        }
         let held = debt
         debt = nil
         waitingNotice = nil

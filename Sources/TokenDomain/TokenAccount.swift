@@ -160,11 +160,20 @@ package struct TokenAccount: Equatable, Sendable {
         role != nil || lastAccepted != nil || intentCount > 0 || !notices.isEmpty
     }
 
-    /// Whether a report of its own says what the token is no more: a duplicate, or unknown.
+    /// Whether a report of its own is owed no more: it says what the token is no more (a duplicate, or
+    /// unknown), or it is the first, and Apple has accepted another one.
     ///
     /// A token among our dead letters is not unknown.
-    func isOutdated(_ intent: ReportIntent) -> Bool {
-        intent.reason != .request && isOutdated(intent.status)
+    package func isOutdated(_ intent: ReportIntent) -> Bool {
+        intent.reason != .request
+            && (isOutdated(intent.status) || lastAccepted != nil && intent.reason.isOfFirstReport)
+    }
+
+    /// Whether a replay of a refused report is answered as reported already, by what Apple accepted since.
+    package func hasEnded(_ identifier: String, _ status: ReportStatus) -> Bool {
+        lastAccepted != nil && status != .lineItem && line.isEmpty
+            && current?.identifier != identifier
+            && parked.first { $0.identifier == identifier }.map(isOutdated) ?? true
     }
 
     func isOutdated(_ status: ReportStatus) -> Bool {

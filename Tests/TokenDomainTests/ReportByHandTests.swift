@@ -255,6 +255,69 @@ import Testing
         expect(taken(named, 2).fault?.code, "report.line_items")
     }
 
+    /// A person corrected it, or a sale came: nothing of the first report is owed any more.
+    @Test(
+        arguments: [ReportStatus.noLineItem, .lineItem],
+        [ReportReason.hold, .unreported, .reminder]
+    )
+    func `ends the token's own that was refused`(status: ReportStatus, reason: ReportReason) {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(), now: Self.received)
+        account.debt?.reason = reason
+        _ = account.advance(now: Self.due, policy: Fixtures.policy)
+        let effects = account.hear(.rejected(.refused), at: Self.due, httpStatus: 400)
+        guard case .deadLetter(let deadLetter, _, _, _)? = effects.dropFirst().first else {
+            Issue.record("\(effects)")
+            return
+        }
+        #expect(account.hasParkedDebt)
+        let replay = { (account: inout TokenAccount) in
+            account.resume(deadLetter, offset: 9, policy: Fixtures.policy, now: Self.due)
+        }
+        let hand = Fixtures.request(status, lineItems: status == .lineItem ? "[]" : nil)
+        expect(account.take(hand, offset: 1, now: Self.due), .owed)
+        // Asked for once more while the other is under way; a reminder may be for a later month.
+        var waiting = account
+        expect(replay(&waiting), .owed)
+        let ended = waiting.hear(.accepted, at: Self.due)
+        if case .cancelled(let cancelled)? = ended.last {
+            #expect(cancelled.identifier == deadLetter.requestIdentifier && !waiting.isBusy)
+        } else if status != .noLineItem || reason != .reminder {
+            Issue.record("\(ended)")
+        }
+
+        _ = account.hear(.accepted, at: Self.due)
+        #expect(!account.hasParkedDebt && account.debt == nil)
+        expect(replay(&account), .alreadyReported)
+        #expect(!account.isBusy)
+        for (subtype, uuid) in [("UNREPORTED", "1"), ("ACTIVE_TOKEN_REMINDER", "2")] {
+            let notice = Fixtures.notice(subtype, uuid: uuid)
+            expect(account.take(notice, now: Self.due), .alreadyReported)
+        }
+        #expect(account.current == nil && account.debt == nil)
+    }
+
+    /// An earlier version kept it.
+    @Test func `finds the token's own ended where it is still among the refused`() {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(), now: Self.received)
+        _ = account.advance(now: Self.due, policy: Fixtures.policy)
+        let effects = account.hear(.rejected(.refused), at: Self.due, httpStatus: 400)
+        guard case .deadLetter(let deadLetter, _, _, _)? = effects.dropFirst().first else {
+            Issue.record("\(effects)")
+            return
+        }
+        account.lastAccepted = .noLineItem
+        account.lastAcceptedAt = Self.due
+        #expect(!account.hasParkedDebt)
+        expect(account.take(Fixtures.notice("UNREPORTED"), now: Self.due), .alreadyReported)
+        expect(
+            account.resume(deadLetter, offset: 9, policy: Fixtures.policy, now: Self.due),
+            .alreadyReported
+        )
+        #expect(account.parked.isEmpty && !account.isBusy && account.debt == nil)
+    }
+
     @Test func `keeps no line items of a refused one, and its replay brings them again`() {
         var account = Fixtures.account()
         let request = Fixtures.request(.lineItem, lineItems: "[0]")

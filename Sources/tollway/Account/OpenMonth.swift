@@ -10,7 +10,8 @@ extension TokenAccount {
             return CalendarMonth(number: .min)
         }
         let refused = parked.filter {
-            NextStatus.mayFollow(lastAccepted: lastAccepted, requested: $0.status)
+            !isOutdated($0)
+                && NextStatus.mayFollow(lastAccepted: lastAccepted, requested: $0.status)
         }
         var months = (refused + [current].compactMap { $0 }).compactMap { intent in
             OpenMonth.month(of: intent.reason) { CalendarMonth(of: intent.deadline).adding(-1) }

@@ -17,6 +17,8 @@ struct AcceptedReports {
     private var tokens: [UInt64: ReportStatus?] = [:]
     /// The last report accepted, by identifier; nil where none was.
     private var identifiers: [UInt64: Content?] = [:]
+    /// Identifiers of refused reports that a token owed by itself, until any other was accepted.
+    private var firstDebts: Set<UInt64> = []
     /// Nil: all of the ledger.
     private(set) var since: Int64? = .max
 
@@ -38,9 +40,13 @@ struct AcceptedReports {
         if question.identifiers.contains(where: { identifiers[$0] == question.content }) {
             return .alreadyAccepted
         }
-        if let last = tokens[question.token] ?? nil,
-            !NextStatus.mayFollow(lastAccepted: last, requested: question.content.status)
+        let last = tokens[question.token] ?? nil
+        if last != nil, question.content.status != .lineItem,
+            !firstDebts.isDisjoint(with: question.identifiers)
         {
+            return .alreadyAccepted
+        }
+        if let last, !NextStatus.mayFollow(lastAccepted: last, requested: question.content.status) {
             return .orderRules
         }
         guard let identifier = question.identifier, identifiers[identifier] ?? nil != nil else {
@@ -53,11 +59,16 @@ struct AcceptedReports {
 
     mutating func absorb(_ value: Span<UInt8>, of token: UInt64) throws(WireFault) {
         let outcome = try ReportOutcome(reading: value)
+        let identifier = TextDigest.of(outcome.requestIdentifier.lowercased())
         guard outcome.outcome != .rejected else {
+            if identifiers.keys.contains(identifier),
+                ReportReason(rawValue: outcome.reason)?.isOfFirstReport == true
+            {
+                firstDebts.insert(identifier)
+            }
             return
         }
         tokens[token] = outcome.status
-        let identifier = TextDigest.of(outcome.requestIdentifier.lowercased())
         if identifiers.keys.contains(identifier) {
             identifiers[identifier] = Content(
                 status: outcome.status,

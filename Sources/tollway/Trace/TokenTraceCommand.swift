@@ -80,7 +80,7 @@ extension TraceSearch: Trace {
             ("now", "[" + standing.map(JSONText.quoted).joined(separator: ",") + "]")
         )
         let deadLetters = self.deadLetters.map {
-            $0.json(for: id, lastAccepted: account?.lastAccepted)
+            $0.json(for: id, account)
         }
         members.append(("deadLetters", "[" + deadLetters.joined(separator: ",") + "]"))
         members.append(

@@ -60,16 +60,21 @@ struct TraceDeadLetter {
         )
     }
 
-    /// Whether a replay of it would be sent on, by what Apple has accepted of the token so far.
+    /// Whether a replay of it would be sent on, by what report knows of the token.
     ///
     /// A token or a notice is, whatever that is.
-    func goesBack(lastAccepted: ReportStatus?) -> Bool {
-        status.map { NextStatus.mayFollow(lastAccepted: lastAccepted, requested: $0) } ?? true
+    func goesBack(_ account: TokenAccount?) -> Bool {
+        guard let status, let account else {
+            return true
+        }
+        let hasEnded = requestIdentifier.map { account.hasEnded($0.lowercased(), status) } ?? false
+        return !hasEnded
+            && NextStatus.mayFollow(lastAccepted: account.lastAccepted, requested: status)
     }
 
     /// What settles it: a few words, and the command as it is typed, which is dry until `--yes`.
-    func remedy(for id: TokenID, lastAccepted: ReportStatus?) -> (words: String, command: String) {
-        guard goesBack(lastAccepted: lastAccepted) else {
+    func remedy(for id: TokenID, _ account: TokenAccount?) -> (words: String, command: String) {
+        guard goesBack(account) else {
             return ("Apple has accepted what ends it", discard)
         }
         switch (code, requestIdentifier) {
@@ -100,7 +105,7 @@ struct TraceDeadLetter {
         return command + " --replays-max \(replayCount + 1)"
     }
 
-    func json(for id: TokenID, lastAccepted: ReportStatus?) -> String {
+    func json(for id: TokenID, _ account: TokenAccount?) -> String {
         var members = Fact.text("position", position.description)
         members += Fact.text("state", settled?.state.text ?? "open")
         members += Fact.text("code", code) + Fact.text("message", message)
@@ -111,7 +116,7 @@ struct TraceDeadLetter {
             members += Fact.text("replayId", settled.replayID)
             members += Fact.number("settledAt", settled.at)
         } else {
-            members += Fact.text("command", remedy(for: id, lastAccepted: lastAccepted).command)
+            members += Fact.text("command", remedy(for: id, account).command)
         }
         return JSONLines.object(members)
     }

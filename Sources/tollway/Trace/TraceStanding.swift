@@ -23,21 +23,20 @@ struct TraceStanding {
     }
 
     private func line(_ deadLetter: TraceDeadLetter) -> String {
-        let lastAccepted = account?.lastAccepted
-        let goesBack = deadLetter.goesBack(lastAccepted: lastAccepted)
+        let goesBack = deadLetter.goesBack(account)
         // What Apple has accepted ends a token's own debt; a report is asked for beyond that.
-        let isOwed = goesBack && (deadLetter.status != nil || lastAccepted == nil)
+        let isOwed = goesBack && (deadLetter.status != nil || account?.lastAccepted == nil)
         var text =
             "dead letter \(deadLetter.position) is open since \(Self.time(deadLetter.failedAt)): "
         text += deadLetter.code + (deadLetter.message.isEmpty ? "" : ", \(deadLetter.message)")
-        if let status = deadLetter.status {
+        if let status = deadLetter.status, goesBack {
             text += "; \(status.rawValue) is to be reported"
         }
         if let deadline = deadLetter.deadline, isOwed {
             text += "; due at Apple \(Self.time(deadline.milliseconds))"
             text += " (\(AgeText.relative(deadline, now: now)))"
         }
-        let remedy = deadLetter.remedy(for: id, lastAccepted: lastAccepted)
+        let remedy = deadLetter.remedy(for: id, account)
         return text + "; \(remedy.words): \(remedy.command)"
     }
 

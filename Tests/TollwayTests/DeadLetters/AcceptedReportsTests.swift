@@ -88,4 +88,26 @@ import TokenWire
         let other = try question(.lineItem, [LedgerMaker.item("b")], under: nil, patchedFrom: 1)
         #expect(try skipReason(other, [accepted]) == nil)
     }
+
+    /// Whoever corrects a refused report by hand, under a new identifier, is not told of it twice.
+    @Test(
+        arguments: [
+            (.hold, .noLineItem, .alreadyAccepted), (.unreported, .noLineItem, .alreadyAccepted),
+            (.duplicate, .duplicateToken, .alreadyAccepted),
+            // Sales are reports of their own, and so are a month's and what was asked for.
+            (.hold, .lineItem, nil), (.month, .noLineItem, nil), (.request, .noLineItem, nil),
+        ] as [(ReportReason, ReportStatus, SkipReason?)]
+    )
+    func `hold back what the token owed by itself`(
+        reason: ReportReason,
+        status: ReportStatus,
+        why: SkipReason?
+    ) throws {
+        var refused = LedgerMaker.outcome(2, outcome: .rejected)
+        refused.reason = reason.rawValue
+        let items = status == .lineItem ? [LedgerMaker.item("a")] : []
+        let question = try question(status, items, under: 2)
+        #expect(try skipReason(question, [refused]) == nil)
+        #expect(try skipReason(question, [refused, LedgerMaker.outcome(1)]) == why)
+    }
 }

@@ -48,7 +48,12 @@ import TokenWire
             headers: [:]
         )
         let deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
-        let remedy = deadLetter.remedy(for: TokenID("id"), lastAccepted: lastAccepted)
+        var account = TokenAccount(
+            externalPurchaseID: TokenID("id"),
+            touchedAt: Timestamp(milliseconds: 1)
+        )
+        account.lastAccepted = lastAccepted
+        let remedy = deadLetter.remedy(for: TokenID("id"), account)
         let command = remedy.command
         // A discard of all of the token's would take with it what may still go back.
         let stage = stage.rawValue
@@ -58,11 +63,6 @@ import TokenWire
                     ? "tollway dlq replay --token id --stage \(stage)"
                     : "tollway dlq discard --stage \(stage) --partition 0 --offset 1 --why TEXT")
         )
-        var account = TokenAccount(
-            externalPurchaseID: TokenID("id"),
-            touchedAt: Timestamp(milliseconds: 1)
-        )
-        account.lastAccepted = lastAccepted
         let lines = TraceStanding(
             id: TokenID("id"),
             account: account,
@@ -164,16 +164,47 @@ import TokenWire
             offset: 1,
             timestamp: 1,
             key: [],
-            value: Array(Self.value.utf8),
+            value: Array(Self.value.replacing("LINE_ITEM", with: "NO_LINE_ITEM").utf8),
             headers: [
                 "tollway.dlq.code": code, "tollway.dlq.replay_count": String(replays),
             ]
         )
         let deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
-        #expect(deadLetter.remedy(for: TokenID("id"), lastAccepted: nil).command == command)
-        // What Apple has accepted since ends it all the same.
-        let ended = deadLetter.remedy(for: TokenID("id"), lastAccepted: .duplicateToken).command
-        #expect(ended == deadLetter.discard)
+        func advised(_ change: (inout TokenAccount) -> Void) -> String {
+            var account = TokenAccount(
+                externalPurchaseID: TokenID("id"),
+                touchedAt: Timestamp(milliseconds: 1)
+            )
+            account.parked = [
+                ReportIntent(
+                    number: 1,
+                    identifier: Self.identifier,
+                    status: .noLineItem,
+                    lineItems: nil,
+                    reason: .hold,
+                    origin: RecordOrigin(topic: 0, partition: 0, offset: 0),
+                    deadline: Timestamp(milliseconds: 1)
+                )
+            ]
+            change(&account)
+            return deadLetter.remedy(for: TokenID("id"), account).command
+        }
+        #expect(deadLetter.remedy(for: TokenID("id"), nil).command == command)
+        #expect(advised { _ in } == command)
+        // What Apple has accepted since ends it all the same: what may not follow, and what the token
+        // owed by itself, be it kept by an earlier version or not; but no month's report.
+        #expect(advised { $0.lastAccepted = .duplicateToken } == deadLetter.discard)
+        #expect(advised { $0.lastAccepted = .noLineItem } == deadLetter.discard)
+        let dropped = advised { account in
+            account.lastAccepted = .noLineItem
+            account.parked = []
+        }
+        #expect(dropped == deadLetter.discard)
+        let month = advised { account in
+            account.lastAccepted = .noLineItem
+            account.parked[0].reason = .month
+        }
+        #expect(month == command)
     }
 }
 
