@@ -36,6 +36,8 @@ package final class AppStoreClient: AppleClient {
         /// What a GET asks for, and what that is compared with: it may be an earlier report of ours, under
         /// whose identifier some of the line items stand.
         var asked: (identifier: String, sent: ReportRequestBody)?
+        /// The report that a PUT sends.
+        var sent: ReportRequestBody?
     }
 
     /// What a token says, and of whom it was made.
@@ -94,14 +96,18 @@ package final class AppStoreClient: AppleClient {
         var ready = ready(request, webToken: webToken)
         ready.headers += request.trace.map { [("\(TraceParent.headerName)", $0.text)] } ?? []
         var asked: (identifier: String, sent: ReportRequestBody)?
-        if case .retrieveReport(let identifier, let sent) = request.action {
-            asked = (identifier, sent)
+        var sent: ReportRequestBody?
+        switch request.action {
+        case .sendReport(let body): sent = body
+        case .retrieveReport(let identifier, let sent): asked = (identifier, sent)
+        case .setAccountToken: break
         }
         flights[request.tag] = Flight(
             id: http.submit(ready),
             lane: request.lane,
             keyID: signer.keyID,
-            asked: asked
+            asked: asked,
+            sent: sent
         )
     }
 
@@ -215,8 +221,8 @@ package final class AppStoreClient: AppleClient {
             let held = flight.asked.flatMap { body.report(under: $0.identifier) }
             return AppleReply(
                 transport: .answered(status: answer.status),
-                hasBody: answer.isCut || !body.isBlank,
-                errors: body.errors,
+                isPage: AppleBody.isPage(answer.body),
+                errors: body.errors?.map { flight.sent?.completed($0) ?? $0 },
                 acknowledged: body.requestIdentifier,
                 isOurs: flight.asked.flatMap { asked in held.map { asked.sent.isHeld(as: $0) } },
                 lineItemsHeld: flight.asked.flatMap { asked in

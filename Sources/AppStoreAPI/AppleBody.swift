@@ -17,19 +17,11 @@ package struct AppleBody: Equatable, Sendable {
     /// `report`, which Apple holds under an identifier.
     package var report: JSONValue?
 
-    /// It says nothing: white space, or an object without members.
-    private(set) var isBlank = false
-
     /// - Parameter bytes: of any content.
     package init(_ bytes: [UInt8]) {
-        guard !bytes.allSatisfy(Self.isSpace) else {
-            isBlank = true
+        guard let body = JSONValue(bytes), body.members != nil else {
             return
         }
-        guard let body = JSONValue(bytes), let members = body.members else {
-            return
-        }
-        isBlank = members.isEmpty
         requestIdentifier = body["requestIdentifier"]?.text
         report = body["report"].flatMap { $0.members == nil ? nil : $0 }
         let objects = body["errors"]?.elements ?? [body]
@@ -43,6 +35,11 @@ package struct AppleBody: Equatable, Sendable {
     /// The report, where it stands under an identifier: another is no answer to the question for that.
     package func report(under identifier: String) -> JSONValue? {
         report?["requestIdentifier"]?.text?.lowercased() == identifier.lowercased() ? report : nil
+    }
+
+    /// Whether it is markup, and so no answer of Apple's.
+    static func isPage(_ bytes: [UInt8]) -> Bool {
+        bytes.first { !isSpace($0) } == UInt8(ascii: "<")
     }
 
     private static func isSpace(_ byte: UInt8) -> Bool {

@@ -29,6 +29,10 @@ package struct ReportRequestBody: Equatable, Sendable {
     package let bytes: [UInt8]
     /// The newest `creationDate` among the line items; nil without any.
     package let newestCreationDate: Timestamp?
+    /// The id of the line item, where it is the only one.
+    private let onlyLineItemID: String?
+    /// Besides its token it names nothing that Apple may not know: no item before it, and none again.
+    private let namesTokenAlone: Bool
 
     /// A report that carries no line items.
     ///
@@ -44,6 +48,8 @@ package struct ReportRequestBody: Equatable, Sendable {
         precondition(status != .lineItem, "LINE_ITEM says which line items")
         bytes = Self.written(requestIdentifier, externalPurchaseID, status, lineItems: nil)
         newestCreationDate = nil
+        onlyLineItemID = nil
+        namesTokenAlone = true
     }
 
     /// A report of line items.
@@ -75,6 +81,32 @@ package struct ReportRequestBody: Equatable, Sendable {
         self.bytes = bytes
         newestCreationDate = items.compactMap { $0["creationDate"]?.integer }.max()
             .map { Timestamp(milliseconds: $0) }
+        onlyLineItemID = items.count == 1 ? items[0]["lineItemId"]?.text : nil
+        namesTokenAlone = items.allSatisfy { item in
+            Self.membersThatName.allSatisfy { item[$0] == nil }
+        }
+    }
+
+    /// Members of a line item that refer to one that Apple is to have.
+    private static let membersThatName = [
+        "referenceLineItemId", "restatement", "erroneouslySubmitted",
+    ]
+
+    /// A reason with what Apple left out of it, where only one thing of the report can be meant.
+    ///
+    /// The field and the line item "may be present" (apple-api 2.7): what a reason asks for must not
+    /// hang on them.
+    func completed(_ error: AppleError) -> AppleError {
+        var error = error
+        if error.isRepeatedLineItem {
+            error.lineItemID = error.lineItemID ?? onlyLineItemID
+        }
+        if error.name == .notFound, error.fieldName == nil, error.lineItemID == nil,
+            namesTokenAlone
+        {
+            error.fieldName = "externalPurchaseId"
+        }
+        return error
     }
 
     /// What it says, to be compared with what Apple holds.

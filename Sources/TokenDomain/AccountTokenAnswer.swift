@@ -25,9 +25,8 @@ extension AccountTokenAnswer {
         case .answered(let status):
             switch status {
             case 200...299:
-                // Apple's own has no body (apple-api 5.1): one with a body is a proxy's, in Apple's
-                // place.
-                self = reply.hasBody ? .again(notBefore: nil) : .accepted
+                // Apple's has no body, and its library ignores one (apple-api 5.1).
+                self = reply.isPage ? .again(notBefore: nil) : .accepted
             case 401:
                 self = .lane(.unauthorized, until: nil)
             case 429:

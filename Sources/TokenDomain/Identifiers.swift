@@ -73,6 +73,14 @@ package enum AppleEnvironment: String, Hashable, Sendable, CaseIterable {
     case production
     case sandbox
 
+    /// Of Apple's published rate limits, which count requests by the hour (apple-api 5.3).
+    package var limitShare: Double {
+        switch self {
+        case .production: 1
+        case .sandbox: 0.1
+        }
+    }
+
     private static let sandboxPrefix: StaticString = "SANDBOX"
 
     /// The world of a token, by the UTF-8 of its id: ``TokenID/environment`` without a `TokenID`.

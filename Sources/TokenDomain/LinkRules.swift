@@ -36,6 +36,7 @@ package struct LinkRules: Sendable {
 
     /// The app qualifies through the EEA music streaming programme.
     private let isStreaming: Bool
+    private let countries: Set<String>
     private var findings: [Finding] = []
 
     /// Checks the links of one app.
@@ -45,14 +46,16 @@ package struct LinkRules: Sendable {
     ///   - submitted: what the binary said that Apple reviewed; nil skips L12.
     ///   - entitlements: the members of its entitlements; nil makes L13 a warning.
     ///   - isStreaming: the app qualifies through the EEA music streaming programme.
+    ///   - countries: those that Apple knows.
     /// - Returns: findings by key and country; empty where all is well.
     package static func check(
         _ list: LinkList,
         submitted: LinkList? = nil,
         entitlements: [String: PropertyValue]? = nil,
-        isStreaming: Bool = false
+        isStreaming: Bool = false,
+        countries: Set<String> = knownCountries
     ) -> [Finding] {
-        var rules = LinkRules(isStreaming: isStreaming)
+        var rules = LinkRules(isStreaming: isStreaming, countries: countries)
         let links = rules.takeLinks(list)
         let multiLinks = rules.takeMultiLinks(list)
         for country in Set(links.keys).union(multiLinks.keys).sorted() {
@@ -70,8 +73,15 @@ package struct LinkRules: Sendable {
         return rules.findings
     }
 
-    private init(isStreaming: Bool) {
+    private init(isStreaming: Bool, countries: Set<String>) {
         self.isStreaming = isStreaming
+        self.countries = countries
+    }
+
+    /// Whether a code has the form of one.
+    package static func isCountryCode(_ code: String) -> Bool {
+        code.utf8.count == 2
+            && code.utf8.allSatisfy { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }
     }
 
     private mutating func find(
@@ -180,18 +190,15 @@ package struct LinkRules: Sendable {
     }
 
     private mutating func checkCode(_ country: String, _ key: LinkList.Key) -> Bool {
-        let isWellFormed =
-            country.utf8.count == 2
-            && country.utf8.allSatisfy { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }
-        guard isWellFormed, country != "el" else {
+        guard Self.isCountryCode(country), country != "el" else {
             let repair =
                 country.lowercased() == "el"
                 ? "Greece is gr." : "Write the country as two lower-case letters, such as de."
             find("L3", key, country: country, repair)
             return false
         }
-        guard Self.knownCountries.contains(country) else {
-            let known = Self.knownCountries.sorted().joined(separator: " ")
+        guard countries.contains(country) else {
+            let known = countries.sorted().joined(separator: " ")
             find("L4", key, country: country, "Remove it; Apple knows \(known).")
             return false
         }

@@ -23,10 +23,8 @@ package struct AppleReply: Equatable, Sendable {
     package var transport: Transport
     /// Why there was no answer, as far as the transport knows; nil where there was one.
     package var failure: TransportFailure?
-    /// The answer has a body, whatever it says: white space and an empty object say nothing.
-    ///
-    /// Apple documents none of a 200 to Set App Account Token.
-    package var hasBody: Bool
+    /// The body is markup: a page, which is a proxy's in Apple's place.
+    package var isPage: Bool
     /// The reasons in the body, from `errors[]` or a bare object; nil where it holds none.
     package var errors: [AppleError]?
     /// `requestIdentifier` in the body of a 200 to a PUT.
@@ -45,7 +43,7 @@ package struct AppleReply: Equatable, Sendable {
     package init(
         transport: Transport,
         failure: TransportFailure? = nil,
-        hasBody: Bool = false,
+        isPage: Bool = false,
         errors: [AppleError]? = nil,
         acknowledged: String? = nil,
         isOurs: Bool? = nil,
@@ -54,7 +52,7 @@ package struct AppleReply: Equatable, Sendable {
     ) {
         self.transport = transport
         self.failure = failure
-        self.hasBody = hasBody
+        self.isPage = isPage
         self.errors = errors
         self.acknowledged = acknowledged
         self.isOurs = isOurs

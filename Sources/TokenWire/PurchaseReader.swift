@@ -110,7 +110,11 @@ private struct PurchaseJudge {
         } catch {
             // The same as of any number of too many digits.
         }
-        return (.outOfRange, "Send at most \(ExchangeRate.digitCountMax) significant digits.")
+        return (
+            .outOfRange,
+            "Send at most \(ExchangeRate.digitCountMax) significant digits, and"
+                + " \(ExchangeRate.scaleMax) behind the point."
+        )
     }
 
     /// What is no fault of a single value, and what is not the sender's to say.

@@ -38,6 +38,9 @@ extension PurchasesStage {
                 return .wait(.reference(parentPlace.key, until: now + policy.referenceLook))
             }
         }
+        if let fault = sale.fault(of: change, under: live.token) {
+            return .refuse(fault)
+        }
         let restated: PurchaseEvent
         do throws(PurchaseFault) {
             restated = try sale.applying(change, terms: live.terms, now: now)
@@ -88,7 +91,7 @@ extension PurchasesStage {
             item.reopensUntil = now + policy.reopening
             item.retractedOffset = nil
         }
-        return .notOwed("no_active_token")
+        return .notOwed(item.parent == nil ? "no_active_token" : "reference_not_owed")
     }
 
     /// Keeps a restatement of what is not owed, where it stands for the sale: the sale's own event is

@@ -127,6 +127,13 @@ extension PurchasesStage {
         into plan: inout BatchPlan
     ) throws(StoreFault) {
         var item = item
+        var fault = fault
+        let dropsRestatement = dropsRestatement(fault, item, event)
+        if dropsRestatement {
+            fault.message +=
+                " It is as it was restated while it was not owed, and that is dropped: a replay sends"
+                + " what the event itself says."
+        }
         tellRefusal(
             fault,
             errors: errors,
@@ -144,7 +151,8 @@ extension PurchasesStage {
         if wasBase {
             // What is only folded into it stays for the replay; of the rest nobody has the events.
             let isSettled = item.foldedTo == nil || item.changeFirst > 1
-            item.restated = item.first != nil && isSettled ? item.sale : nil
+            item.restated =
+                item.first != nil && isSettled && !dropsRestatement ? item.sale : nil
             item.foldedTo = nil
             try recount(item.sale, place, &book)
         }
@@ -162,6 +170,27 @@ extension PurchasesStage {
             item.parent = nil
         }
         try goOn(&item, place, &book, now: plan.now)
+    }
+
+    /// Rules about what a restatement changes, and a replay of the sale's own event may keep.
+    private static let restatableRules: Set<String> = Set(
+        [
+            PurchaseRule.refundTooLarge, .reportingCurrencyMismatch, .taxCountryMismatch,
+            .pricingCurrencyMismatch, .exchangeRateMismatch, .itemTooLarge,
+        ].map(\.code)
+    )
+
+    /// Whether a sale is refused for what restatements made of it that nobody could judge when they came:
+    /// the same again would be refused for ever.
+    ///
+    /// Where its own event is forgotten the restatement is the dead letter.
+    private func dropsRestatement(
+        _ fault: Fault,
+        _ item: BookedItem,
+        _ event: BookedEvent
+    ) -> Bool {
+        item.turn == 0 && item.first != nil && Self.restatableRules.contains(fault.code)
+            && change(event, item)?.kind != .restate
     }
 
     /// Tells that an event breaks a rule: a row of the ledger, and a dead letter.

@@ -38,13 +38,9 @@ final class AccountTokenIntake {
 
     /// Apple's limit for an app, over all replicas.
     ///
-    /// Source: Identifying rate limits (apple-api 5.3): 20 per second, kept by the hour; the sandbox
-    /// has a tenth.
+    /// Source: Identifying rate limits (apple-api 5.3): 20 per second, kept by the hour.
     static func requestsPerSecond(_ environment: AppleEnvironment) -> Double {
-        switch environment {
-        case .production: 20
-        case .sandbox: 2
-        }
+        20 * environment.limitShare
     }
 
     func order(_ requested: AccountTokenRequested, now: Timestamp) throws(Refusal) -> Order {

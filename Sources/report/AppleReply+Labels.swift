@@ -29,7 +29,7 @@ extension AppleReply {
     /// What a person reads: `HTTP 500`, `timeout`.
     func failureText(of endpoint: SendQueue.Endpoint) -> String {
         switch transport {
-        case .answered(200) where endpoint == .accountTokens: "HTTP 200 with a body"
+        case .answered(200) where endpoint == .accountTokens: "HTTP 200 with a page"
         case .answered(200): "HTTP 200 without a report"
         case .answered(let status): "HTTP \(status)"
         case .notSent, .doubtful, .noKey: statusLabel

@@ -20,6 +20,11 @@ enum LinksCommand {
                 "--streaming",
                 "the app is in the EEA music streaming programme: five links (L5)"
             ),
+            .value(
+                "--countries",
+                "CODES",
+                "those that Apple knows by now, as at,be,de, in place of ours (L4)"
+            ),
         ],
         details: """
             Files are XML or binary property lists. Exit 0 without errors (warnings may be),
@@ -51,7 +56,8 @@ enum LinksCommand {
             list,
             submitted: submitted,
             entitlements: entitlements,
-            isStreaming: invocation.has("--streaming")
+            isStreaming: invocation.has("--streaming"),
+            countries: try countries(invocation)
         )
         switch invocation.output {
         case .table: printTable(findings)
@@ -60,6 +66,20 @@ enum LinksCommand {
             Console.write(JSONLines.text(objects, list: "findings", format: invocation.output))
         }
         return findings.contains { $0.severity == .error } ? .failed : .ok
+    }
+
+    private static func countries(_ invocation: Invocation) throws(CommandFailure) -> Set<String> {
+        guard let text = invocation.value("--countries") else {
+            return LinkRules.knownCountries
+        }
+        let codes = text.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+        if let wrong = codes.first(where: { !LinkRules.isCountryCode($0) }) {
+            throw .usage(
+                "bad_value",
+                "--countries has \"\(wrong)\": codes of two lower-case letters, with commas between"
+            )
+        }
+        return Set(codes)
     }
 
     private static func printTable(_ findings: [LinkRules.Finding]) {

@@ -27,7 +27,7 @@ import TokenDomain
             _ status: Int,
             headers: [(String, String)] = [],
             _ body: String = "",
-            hasBody: Bool? = nil,
+            isPage: Bool = false,
             errors: [AppleError]? = nil,
             acknowledged: String? = nil,
             retryAfter: Timestamp? = nil
@@ -36,7 +36,7 @@ import TokenDomain
             act = .answer(status, headers, Array(body.utf8))
             reply = AppleReply(
                 transport: .answered(status: status),
-                hasBody: hasBody ?? !body.isEmpty,
+                isPage: isPage,
                 errors: errors,
                 acknowledged: acknowledged,
                 retryAfter: retryAfter
@@ -58,10 +58,16 @@ import TokenDomain
             acknowledged: identifier
         ),
         Row("an empty 200", 200),
-        Row("a blank 200", 200, " \r\n", hasBody: false),
-        Row("a 200 with an empty object", 200, "{ }\n", hasBody: false),
+        Row("a blank 200", 200, " \r\n"),
+        Row("a 200 with an empty object", 200, "{ }\n"),
         Row("a 200 with another object", 200, "{\"status\":1}"),
-        Row("a page", 200, headers: [("Content-Type", "text/html")], "<html>OK</html>"),
+        Row(
+            "a page",
+            200,
+            headers: [("Content-Type", "text/html")],
+            "\n<html>OK</html>",
+            isPage: true
+        ),
         Row("an array", 200, #"["\#(identifier)"]"#),
         Row("a number for an identifier", 200, #"{"requestIdentifier":5}"#),
         Row("more than a megabyte", 200, String(repeating: " ", count: 1 << 20) + "{}"),

@@ -43,6 +43,44 @@ import TokenDomain
         #expect(throws: ReportRequestFault.lineItemsNotAnArray) { try body(items: items) }
     }
 
+    /// Apple "may" say which line item, and "usually" which field.
+    @Test(
+        arguments: [
+            (1, "lineItemId", nil, #"[{"lineItemId":"a"}]"#, "lineItemId", "a"),
+            (1, "lineItemId", "b", #"[{"lineItemId":"a"}]"#, "lineItemId", "b"),
+            (1, "lineItemId", nil, #"[{"lineItemId":"a"},{"lineItemId":"b"}]"#, "lineItemId", nil),
+            (1, nil, nil, #"[{"lineItemId":"a"}]"#, nil, nil),
+            (3, nil, nil, nil, "externalPurchaseId", nil),
+            (3, nil, nil, #"[{"lineItemId":"a"}]"#, "externalPurchaseId", nil),
+            (3, "requestIdentifier", nil, nil, "requestIdentifier", nil),
+            // It may mean what the item refers to, or the item itself.
+            (3, nil, nil, #"[{"lineItemId":"a","referenceLineItemId":"b"}]"#, nil, nil),
+            (3, nil, nil, #"[{"lineItemId":"a","restatement":true}]"#, nil, nil),
+            (3, nil, "a", #"[{"lineItemId":"a"}]"#, nil, "a"), (4, nil, nil, nil, nil, nil),
+        ] as [(Int64, String?, String?, String?, String?, String?)]
+    )
+    func `completes a reason where only one thing can be meant`(
+        code: Int64,
+        field: String?,
+        item: String?,
+        items: String?,
+        completedField: String?,
+        completedItem: String?
+    ) throws {
+        let body =
+            try items.map { try self.body(items: $0) }
+            ?? ReportRequestBody(
+                requestIdentifier: "r",
+                externalPurchaseID: TokenID("t"),
+                status: .noLineItem
+            )
+        let error = AppleError(code: code, fieldName: field, lineItemID: item)
+        #expect(
+            body.completed(error)
+                == AppleError(code: code, fieldName: completedField, lineItemID: completedItem)
+        )
+    }
+
     @Test func `has 1 to 100 line items`() throws {
         func items(_ count: Int) -> String {
             "[" + repeatElement("{}", count: count).joined(separator: ",") + "]"

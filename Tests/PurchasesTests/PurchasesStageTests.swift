@@ -946,6 +946,76 @@ import TokenWire
         expectAccountCloses(bench)
     }
 
+    /// Nobody could judge it when it came; the sale itself is good.
+    @Test func `tells what a sale says itself once its restatement before a token breaks a rule`()
+        throws
+    {
+        let bench = bench()
+        let anna = bench.customer(1)
+        let refund = bench.refund("r", of: "a", anna, exclusive: 4_000)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(refund)
+        try bench.pass(.hours(25))
+        bench.sale(
+            bench.change("r", anna, .restate) {
+                $0.taxAmount = Milliunits(4_000)
+                $0.amountTaxExclusive = Milliunits(20_000)
+            }
+        )
+        try bench.settle()
+        #expect(try bench.words().last == "r not_owed")
+        #expect(try bench.outcomes().last?.reason == "reference_not_owed")
+        bench.token("t", customer: anna)
+        try bench.settle()
+        #expect(Set(try bench.words().suffix(2)) == ["a reported", "r rejected"])
+        let deadLetter = try #require(bench.deadLetters().first)
+        #expect(deadLetter.code == "purchases.refund_too_large")
+        #expect(deadLetter.message.hasSuffix("a replay sends what the event itself says."))
+        bench.sale(refund)
+        try bench.settle()
+        #expect(try bench.words().last == "r reported")
+        let items = try bench.outcomes().compactMap(\.item)
+        #expect(items.last?.contains(#""amountTaxExclusive":4000,"#) == true)
+        expectAccountCloses(bench)
+    }
+
+    /// It stays where Apple has it, and goes where it is asked for while Apple does not.
+    @Test(arguments: [false, true])
+    func `goes to the token that a restatement names only before it is reported`(
+        isOwed: Bool
+    ) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        func tokens() {
+            bench.token("t", nil, days: nil, customer: anna)
+            bench.token("u", nil, from: PurchasesBench.start, days: nil, customer: anna)
+        }
+        func restate(_ token: String) throws {
+            bench.sale(
+                bench.change("a", anna, .restate) { $0.externalPurchaseID = TokenID(token) }
+            )
+            try bench.settle()
+        }
+        if isOwed { tokens() }
+        bench.sale(bench.buy("a", anna))
+        try bench.pass(.hours(25))
+        if isOwed {
+            #expect(try bench.outcomes().last?.externalPurchaseID == TokenID("u"))
+            try restate("u")
+            #expect(bench.deadLetters().isEmpty && bench.count(.repeated) == 1)
+        }
+        try restate("t")
+        if isOwed {
+            #expect(bench.deadLetters().map(\.code) == ["purchases.field_not_allowed"])
+        } else {
+            tokens()
+            try bench.settle()
+            #expect(try bench.words().last == "a reported")
+            #expect(try bench.outcomes().last?.externalPurchaseID == TokenID("t"))
+        }
+        expectAccountCloses(bench)
+    }
+
     /// The platform sends its tokens late, one after the other: the renewal is old by then, or new.
     @Test(arguments: [(0, true), (30, true), (0, false), (30, false)])
     func `has a renewal wait for its token once its subscription is reported`(

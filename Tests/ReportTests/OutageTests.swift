@@ -55,7 +55,7 @@ import TokenWire
         }
         #expect(try bench.accountTokenOutcomes().isEmpty)
         #expect(bench.logLines.with("Apple fails every request of a lane").count == 1)
-        let reason = status == 200 ? "HTTP 200 with a body ×" : "HTTP \(status) ×"
+        let reason = status == 200 ? "HTTP 200 with a page ×" : "HTTP \(status) ×"
         #expect(try shown(bench).contains(#""because":"\#(reason)"#))
         #expect(value(bench, #"tollway_report_apple_failing_seconds{app="1""#) ?? 0 > 280)
         bench.script = { _ in .answered }

@@ -183,7 +183,7 @@ package final class ScriptedApple: AppleClient {
                 retryAfter: retryAfter
             )
         case .page(let status):
-            reply = AppleReply(transport: .answered(status: status), hasBody: true)
+            reply = AppleReply(transport: .answered(status: status), isPage: true)
         case .refused(let errors):
             reply = AppleReply(transport: .answered(status: 400), errors: errors)
         case .silence:

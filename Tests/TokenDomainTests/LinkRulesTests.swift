@@ -39,6 +39,17 @@ import Testing
         #expect(LinkRules.knownCountries.count == 31)
     }
 
+    @Test func `take other countries than those of today`() {
+        let links = list(link: ["ch": good, "de": good])
+        let found = LinkRules.check(
+            links,
+            entitlements: [LinkRules.entitlement: .flag(true)],
+            countries: ["ch", "us"]
+        )
+        #expect(found.map(\.rule) == ["L4"] && found.first?.country == "de")
+        #expect(found.first?.repair == "Remove it; Apple knows ch us.")
+    }
+
     @Test(arguments: [
         ("de", []), ("is", []), ("ru", []), ("us", ["L4?"]), ("ch", ["L4"]), ("uk", ["L4"]),
         ("el", ["L3"]), ("DE", ["L3"]), ("EL", ["L3"]), ("deu", ["L3"]), ("d", ["L3"]),

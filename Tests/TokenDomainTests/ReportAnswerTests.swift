@@ -251,10 +251,10 @@ import TokenDomain
         #expect(AccountTokenAnswer(reply) == meaning)
     }
 
-    /// Apple's own has none; a proxy in Apple's place sends a page.
+    /// A proxy in Apple's place sends one.
     @Test(arguments: [200, 204, 299])
-    func `is no yes where it has a body`(status: Int) {
-        let reply = AppleReply(transport: .answered(status: status), hasBody: true)
+    func `is no yes where it is a page`(status: Int) {
+        let reply = AppleReply(transport: .answered(status: status), isPage: true)
         #expect(AccountTokenAnswer(reply) == .again(notBefore: nil))
     }
 }

@@ -113,7 +113,11 @@ private func faults(_ value: [UInt8], _ origin: PurchaseOrigin = .door) -> [Purc
                 buy, ["reportingCurrency": "\"EUR\"", "exchangeRate": "1"], "field_not_allowed",
                 "exchangeRate", 5
             ),
-            (buy, ["exchangeRate": "1"], "missing_field", "reportingCurrency", 4),
+            (buy, ["exchangeRate": "1"], "field_not_allowed", "exchangeRate", 5),
+            (
+                buy, ["pricingCurrency": "\"UYU\"", "exchangeRate": "1"], "missing_field",
+                "reportingCurrency", 4
+            ),
             (
                 buy,
                 [

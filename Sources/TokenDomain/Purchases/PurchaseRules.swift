@@ -220,7 +220,11 @@ package struct PurchaseRules {
             add(.unknownCurrency, .pricingCurrency, "Send a currency code of ISO 4217, as EUR.")
         }
         guard let reporting = event.reportingCurrency else {
-            if event.exchangeRate != nil, event.kind == .buy {
+            let isConverted =
+                event.pricingCurrency.map { !codes.reportingCurrencies.contains($0) } ?? true
+            if event.exchangeRate != nil, event.kind == .buy, !isConverted {
+                forbid(true, .exchangeRate, of: "A sale in a reporting currency")
+            } else if event.exchangeRate != nil, event.kind == .buy {
                 add(
                     .missingField,
                     .reportingCurrency,

@@ -237,7 +237,7 @@ struct SalesCount {
                 stated: event?.receivedAt,
                 recordTime: recordTime
             )
-            let content = event.map(Self.content)
+            let content = event.map(book.content)
             let refusedFirst =
                 ReplayHistory(of: record, in: batch) == nil
                 ? content.flatMap { refused[$0] } : nil
@@ -409,11 +409,13 @@ struct SalesCount {
         }
     }
 
-    /// What is compared to know a repeat.
-    private static func content(_ event: PurchaseEvent) -> Int {
-        var content = event
-        content.receivedAt = nil
-        content.requestID = nil
+    /// What is compared to know a repeat, as the worker does.
+    private func content(_ event: PurchaseEvent) -> Int {
+        let app = app(of: event)
+        var content = event.normalized(appAppleID: app)
+        if app == 0 {
+            content.bundleID = event.bundleID
+        }
         return content.hashValue
     }
 

@@ -78,10 +78,10 @@ struct SettledSales {
         self = found
     }
 
-    /// Whether the same was received before it, and is settled; where that was refused, whether the
-    /// worker still had it when this one came: read after that, it were a new sale.
+    /// Whether the same was received before it, or with it in one request, and is settled; where that was
+    /// refused, whether the worker still had it when this one came: read after that, it were a new sale.
     func isRepeat(_ sale: Sale) -> Bool {
-        if let firstTime = firstTimes[sale.digest], firstTime < sale.receivedAt {
+        if let firstTime = firstTimes[sale.digest], firstTime <= sale.receivedAt {
             return true
         }
         guard let first = sale.refusedFirst, first <= sale.receivedAt else {

@@ -205,7 +205,11 @@ final class AppleRequestQueue<Subject> {
             again(waiting, response.tag, failure.message, &state, in: lane)
         case .answered(let answer) where answer.status == 401 || answer.status == 403:
             keys.heard(httpStatus: answer.status, of: lane, signedWith: keyID)
-            guard waiting.refusalCount + 1 < keyCount(lane.appAppleID) else {
+            let countMax =
+                answer.status == 401
+                ? max(keyCount(lane.appAppleID), AppleRequestQueueLimits.signatureCount)
+                : keyCount(lane.appAppleID)
+            guard waiting.refusalCount + 1 < countMax else {
                 let trouble = AppleTrouble.refused(lane, httpStatus: answer.status)
                 state.trouble = trouble
                 ready.append(
@@ -299,6 +303,8 @@ private enum AppleRequestQueueLimits {
     /// Requests under way in one lane.
     static let flightCountMax = 32
     static let waitMilliseconds = 200.0
+    /// Signatures that Apple has to refuse, be they by one key, before it refuses the key (apple-api 2.8).
+    static let signatureCount = 2
     static let firstWaitMilliseconds = 250.0
     /// A hold that is longer is said.
     static let longWaitMilliseconds = 5_000.0

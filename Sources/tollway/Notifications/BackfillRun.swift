@@ -76,7 +76,7 @@ final class BackfillRun {
         queue = try AppleRequestQueue(
             keys: keys,
             // Apple's limit is that of an app.
-            rate: { _ in Double(requestsPerSecond) },
+            rate: { Double(requestsPerSecond) * $0.environment.limitShare },
             make: { question, environment, webToken, tag in
                 requests.notificationHistory(
                     question.query,

@@ -221,7 +221,8 @@ private struct AccountWorld {
     func sales(
         _ ids: [String],
         bundleID: String? = nil,
-        receivedAt: Timestamp? = nil
+        receivedAt: Timestamp? = nil,
+        _ change: @escaping (inout PurchaseEvent) -> Void = { _ in }
     ) throws {
         try write(
             .purchasesReceived,
@@ -232,6 +233,7 @@ private struct AccountWorld {
                 event.bundleID = bundleID
                 event.creationDate = now
                 event.receivedAt = receivedAt ?? now
+                change(&event)
                 return (Array("whose".utf8), event.write)
             }
         )
@@ -610,6 +612,41 @@ struct `tollway account` {
         )
         try world.commitAll()
         #expect(try account(world).exitCode == 1)
+    }
+
+    /// The worker compares what a sale says, not how it says it.
+    @Test(arguments: ["quantity", "amounts", "app"])
+    func `takes a sale for a repeat that stands twice in one request, in other words`(
+        difference: String
+    ) throws {
+        let world = try AccountWorld()
+        func amounts(_ event: inout PurchaseEvent) {
+            event.taxAmount = Milliunits(200)
+            event.amountTaxExclusive = Milliunits(1_000)
+        }
+        try world.sales(["x"], receivedAt: world.now, amounts)
+        try world.sales(
+            ["x"],
+            bundleID: difference == "app" ? "com.example" : nil,
+            receivedAt: world.now
+        ) { event in
+            amounts(&event)
+            if difference == "quantity" {
+                event.quantity = 1
+            } else if difference == "amounts" {
+                event.taxAmount = nil
+                event.amountTaxInclusive = Milliunits(1_200)
+            }
+        }
+        try world.told([("x", .notOwed)], receivedAt: world.now)
+        try world.commitAll()
+        let run = try account(world)
+        #expect(run.exitCode == 0, "\(run.output)")
+        let all = try lines(run).filter { $0.key.hasPrefix("sales") }.values
+        let sums = ["received", "repeats", "notOwed"].map { name in
+            all.reduce(0) { $0 + ($1[name] as? Int ?? 0) }
+        }
+        #expect(sums == [2, 1, 1], "\(run.output)")
     }
 
     /// Who sends all sales of a month again sends repeats of what the topic has lost long ago.

@@ -121,4 +121,34 @@ import TokenDomain
         }
         #expect(answerCount == 8)
     }
+
+    /// Apple may refuse a signature for a moment: it is asked once more with a new one, and no more.
+    @Test(arguments: [(1, 2, true), (9, 2, false)])
+    func `signs anew once where Apple refuses the only key`(
+        refusalCount: Int,
+        requestCountMax: Int,
+        isAnswered: Bool
+    ) throws {
+        let server = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0))
+        let folder = try TemporaryFolder()
+        let queue = try queue("http://127.0.0.1:\(server.port)/", folder)
+        queue.add(1, in: lane)
+        var requestCount = 0
+        var outcomes: [Bool] = []
+        let start = ContinuousClock.now
+        while queue.isBusy, ContinuousClock.now - start < .seconds(8) {
+            for result in queue.turn() {
+                if case .success = result.outcome { outcomes.append(true) }
+                if case .failure = result.outcome { outcomes.append(false) }
+            }
+            server.run()
+            for request in server.takeRequests() {
+                requestCount += 1
+                let isRefused = requestCount <= refusalCount
+                server.respond(to: request.id, status: isRefused ? 401 : 200)
+            }
+            server.run()
+        }
+        #expect(outcomes == [isAnswered] && requestCount == requestCountMax)
+    }
 }
