@@ -23,15 +23,26 @@ enum BenchCommand {
             }
             return 0
         } catch let failure as BenchFailure {
-            Console.say("tollway-bench: \(failure.message) (\(failure.code))")
-            return failure.exit.rawValue
+            return end(failure, arguments)
         } catch let fault as LogFault {
-            Console.say("tollway-bench: \(fault) (bench.kafka)")
-            return BenchFailure.Exit.noKafka.rawValue
+            return end(BenchFailure(.noKafka, code: "bench.kafka", "\(fault)"), arguments)
         } catch {
-            Console.say("tollway-bench: \(error) (bench.failed)")
-            return BenchFailure.Exit.failed.rawValue
+            return end(BenchFailure(code: "bench.failed", "\(error)"), arguments)
         }
+    }
+
+    /// Tells a failure as all commands do: with `-o json` as an object on standard output.
+    private static func end(_ failure: BenchFailure, _ arguments: [String]) -> Int32 {
+        if zip(arguments, arguments.dropFirst()).contains(where: { $0 == ("-o", "json") }) {
+            let members = [
+                "\"code\":" + JSONText.quoted(failure.code),
+                "\"message\":" + JSONText.quoted(failure.message),
+            ]
+            Console.write("{\"error\":{\(members.joined(separator: ","))}}\n")
+        } else {
+            Console.say("tollway-bench: \(failure.message) (\(failure.code))")
+        }
+        return failure.exit.rawValue
     }
 
     private static func run(_ options: BenchOptions) throws {

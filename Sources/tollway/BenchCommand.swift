@@ -23,9 +23,12 @@ enum BenchCommand {
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let folder = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
             .deletingLastPathComponent()
+        // One before the verb is tollway's own; bench fill has none.
+        let isMeasure = invocation.operands.first?.hasPrefix("-") ?? true
+        let format = invocation.output == .table || !isMeasure ? [] : ["-o", "json"]
         throw replaceProcess(
             with: folder.appendingPathComponent(program).path,
-            invocation.operands
+            invocation.operands + format
         )
     }
 

@@ -25,6 +25,8 @@ import Testing
             (["bench"], ""), (["bench", "fill", "--help"], "fill|--help|"),
             (["bench", "-o", "json", "--tokens=5", "a b"], "-o|json|--tokens=5|a b|"),
             (["bench", "--", "--help"], "--help|"),
+            (["-o", "json", "bench", "--runs", "1"], "--runs|1|-o|json|"),
+            (["-o", "json", "bench", "fill", "days=1"], "fill|days=1|"),
         ] as [([String], String)]
     )
     func `runs the program beside it, with every argument as it is`(
@@ -33,6 +35,13 @@ import Testing
     ) throws {
         let run = try run(#"for a in "$@"; do printf '%s|' "$a"; done; exit 9"#, arguments)
         #expect(run.exitCode == 9 && run.output == passed, "\(run.talk)")
+    }
+
+    /// The program itself, beside this build.
+    @Test func `tells what is wrong as an object where JSON is asked for`() throws {
+        let run = try TollwayProcess.run(["bench", "--none", "x", "-o", "json"])
+        #expect(run.exitCode == 2 && run.talk.isEmpty)
+        #expect(try run.errorCode() == "usage.unknown_option")
     }
 
     @Test func `says where the program should lie`() throws {
