@@ -54,6 +54,14 @@ package struct ReportIntent: Equatable, Sendable {
     package var frozenHash: UInt64?
     /// Of the dead letter whose replay asks for it; nil where none does.
     package var history: ReplayHistory?
+    /// The calendar month that a repeated report is for, by its deadline.
+    package var month: CalendarMonth { CalendarMonth(of: deadline).adding(-1) }
+    /// The last month that Apple may ask about while it is not reported: where the token ends in a month
+    /// its deadline is that month's.
+    var lastMonth: CalendarMonth {
+        let own = CalendarMonth(of: deadline)
+        return deadline == own.start + ReportPolicy.deadlineAfterMonth ? own.adding(-1) : own
+    }
     /// Of a report that carries sales: where its answer goes.
     package var purchaseKey: PurchaseKey?
     /// As its request has it.

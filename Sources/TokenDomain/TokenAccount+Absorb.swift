@@ -341,12 +341,15 @@ extension TokenAccount {
         guard current == nil || current?.reason == .request else {
             return .underWay
         }
-        guard !hasParkedDebt else {
+        let month = CalendarMonth(of: signedDate)
+        guard !hasParkedDebt(for: month) else {
             return .parked
         }
         guard isKnown else {
-            guard lastAccepted == nil else {
-                return role == nil ? .alreadyReported : .noticeForSeen
+            if let lastAccepted {
+                // Apple has its sales, or has it as a duplicate: whatever its dead letter brings.
+                let isEnded = lastAccepted == .lineItem || lastAccepted == .duplicateToken
+                return role == nil || isEnded ? .alreadyReported : .noticeForSeen
             }
             waitingReminder = Self.earlier(waitingReminder, notice)
             guard role == nil else {
@@ -358,7 +361,6 @@ extension TokenAccount {
             return notice.guardedFrom == nil ? .noted : .guarded
         }
         if let lastAcceptedAt {
-            let month = CalendarMonth(of: signedDate)
             guard policy.repeatsMonthly, owesMonth(month, lastAcceptedAt: lastAcceptedAt),
                 NextStatus.owed(lastAccepted: lastAccepted, event: .monthDue) != nil
             else {

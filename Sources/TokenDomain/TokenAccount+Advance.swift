@@ -42,10 +42,12 @@ extension TokenAccount {
     /// What waits in line goes first. Where its record was not read yet, nothing follows: the
     /// account is due again at once.
     /// Unless `mayTellDuplicate`, a duplicate's report that is due is put off: its primary may not have
-    /// been heard.
+    /// been heard. `endsRefused`: what was accepted just now stands for those of the token's own that
+    /// were refused, and are asked for again.
     package mutating func advance(
         now: Timestamp,
         mayTellDuplicate: Bool = true,
+        endsRefused: Bool = false,
         policy: ReportPolicy
     ) -> [ReportEffect] {
         var effects: [ReportEffect] = []
@@ -53,6 +55,10 @@ extension TokenAccount {
             current?.nextAttemptAt = nil
         }
         while current == nil, let next = line.takeNext() {
+            guard !endsRefused || next.reason == .request else {
+                effects.append(.cancelled(next))
+                continue
+            }
             effects += takeTurn(next, now: now, policy: policy)
         }
         guard !isBusy, let debt, debt.dueAt <= now else {
@@ -63,7 +69,9 @@ extension TokenAccount {
             return effects
         }
         self.debt = nil
-        if let status = NextStatus.owed(lastAccepted: lastAccepted, event: dueEvent) {
+        // A month's that was owed before the setting changed is owed no more.
+        let isOwed = lastAccepted == nil || debt.month == nil || policy.repeatsMonthly
+        if isOwed, let status = NextStatus.owed(lastAccepted: lastAccepted, event: dueEvent) {
             plan(status, for: debt, policy: policy)
         }
         return effects

@@ -167,7 +167,7 @@ extension TokenAccount {
                 .answered(self.answer(to: intent, of: purchaseKey, outcome, errors: []))
             )
         }
-        if intent.status == .duplicateToken, isOutdated(intent) {
+        if intent.status == .duplicateToken, isOutdated(intent.status) {
             effects.append(.promotedLate)
         }
         current = nil
@@ -175,9 +175,10 @@ extension TokenAccount {
         lastAccepted = intent.status
         lastAcceptedAt = answer.answeredAt
         keepAccepted(intent, policy: policy)
-        // Any accepted report ends the token's own debt, also where that was refused; so an accepted
-        // LINE_ITEM cancels NO_LINE_ITEM.
-        if isFirst {
+        // Any accepted report ends the token's own debt; so an accepted LINE_ITEM cancels NO_LINE_ITEM.
+        // The first, and one that was asked for, also ends what was refused: it stands for that.
+        let endsRefused = isFirst || intent.reason == .request
+        if endsRefused {
             parked.removeAll { $0.reason != .request }
         }
         let held = debt
@@ -193,7 +194,8 @@ extension TokenAccount {
             at: answer.answeredAt,
             policy: policy
         )
-        return effects + advance(now: answer.answeredAt, policy: policy)
+        return effects
+            + advance(now: answer.answeredAt, endsRefused: endsRefused, policy: policy)
     }
 
     mutating func refuse(
@@ -247,6 +249,16 @@ extension TokenAccount {
             debt = nil
             waitingNotice = nil
             waitingReminder = nil
+            if lastAccepted != nil {
+                // The next month is owed all the same.
+                oweNextMonth(
+                    after: intent,
+                    isFirst: false,
+                    instead: nil,
+                    at: answer.answeredAt,
+                    policy: policy
+                )
+            }
         }
         return effects
             + advance(now: answer.answeredAt, mayTellDuplicate: false, policy: policy)

@@ -142,6 +142,14 @@ package struct TokenAccount: Equatable, Sendable {
         parked.contains { $0.reason != .request && !isOutdated($0) }
     }
 
+    /// The same of what a reminder asks for in a month: its first report, or that month's.
+    func hasParkedDebt(for month: CalendarMonth) -> Bool {
+        parked.contains { intent in
+            intent.reason != .request && !isOutdated(intent)
+                && (lastAccepted == nil || month <= intent.lastMonth)
+        }
+    }
+
     /// Whether a report is under way, or asked for and waits its turn.
     var isBusy: Bool { current != nil || !line.isEmpty }
 
@@ -161,19 +169,23 @@ package struct TokenAccount: Equatable, Sendable {
     }
 
     /// Whether a report of its own is owed no more: it says what the token is no more (a duplicate, or
-    /// unknown), or it is the first, and Apple has accepted another one.
+    /// unknown), or Apple has accepted what it may not follow, or it is the first and Apple has one.
     ///
     /// A token among our dead letters is not unknown.
     package func isOutdated(_ intent: ReportIntent) -> Bool {
         intent.reason != .request
-            && (isOutdated(intent.status) || lastAccepted != nil && intent.reason.isOfFirstReport)
+            && (isOutdated(intent.status)
+                || !NextStatus.mayFollow(lastAccepted: lastAccepted, requested: intent.status)
+                || lastAccepted != nil && intent.reason.isOfFirstReport)
     }
 
     /// Whether a replay of a refused report is answered as reported already, by what Apple accepted since.
-    package func hasEnded(_ identifier: String, _ status: ReportStatus) -> Bool {
+    ///
+    /// `isOurs`: the identifier is one that the account has given.
+    package func hasEnded(_ identifier: String, _ status: ReportStatus, isOurs: Bool) -> Bool {
         lastAccepted != nil && status != .lineItem && line.isEmpty
             && current?.identifier != identifier
-            && parked.first { $0.identifier == identifier }.map(isOutdated) ?? true
+            && parked.first { $0.identifier == identifier }.map(isOutdated) ?? isOurs
     }
 
     func isOutdated(_ status: ReportStatus) -> Bool {
@@ -187,10 +199,11 @@ package struct TokenAccount: Equatable, Sendable {
     /// Whether it shares a period with others: it expires, and Apple knows duplicates of its type.
     var hasPeriod: Bool { tokenExpirationDate != nil && tokenType?.hasDuplicates == true }
 
-    /// What its own debt is, by its role: DUPLICATE_TOKEN exists only within a period.
+    /// What its own debt is, by its role: DUPLICATE_TOKEN exists only within a period, and follows
+    /// nothing else.
     var dueEvent: DueEvent {
         switch role {
-        case .duplicate where hasPeriod:
+        case .duplicate where hasPeriod && (lastAccepted ?? .duplicateToken) == .duplicateToken:
             .duplicateDue
         case .primary, .duplicate, .seen, nil:
             lastAccepted == nil ? .primaryDue : .monthDue

@@ -38,9 +38,6 @@ extension PurchasesStage {
                 return .wait(.reference(parentPlace.key, until: now + policy.referenceLook))
             }
         }
-        if let fault = sale.fault(of: change, under: live.token) {
-            return .refuse(fault)
-        }
         let restated: PurchaseEvent
         do throws(PurchaseFault) {
             restated = try sale.applying(change, terms: live.terms, now: now)

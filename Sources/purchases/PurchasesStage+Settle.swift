@@ -128,7 +128,17 @@ extension PurchasesStage {
     ) throws(StoreFault) {
         var item = item
         var fault = fault
-        let dropsRestatement = dropsRestatement(fault, item, event)
+        var dropsRestatement = false
+        if requestIdentifier == nil {
+            dropsRestatement = try isRestatementToDrop(
+                fault,
+                item,
+                place,
+                event,
+                &book,
+                now: plan.now
+            )
+        }
         if dropsRestatement {
             fault.message +=
                 " It is as it was restated while it was not owed, and that is dropped: a replay sends"
@@ -172,25 +182,35 @@ extension PurchasesStage {
         try goOn(&item, place, &book, now: plan.now)
     }
 
-    /// Rules about what a restatement changes, and a replay of the sale's own event may keep.
-    private static let restatableRules: Set<String> = Set(
-        [
-            PurchaseRule.refundTooLarge, .reportingCurrencyMismatch, .taxCountryMismatch,
-            .pricingCurrencyMismatch, .exchangeRateMismatch, .itemTooLarge,
-        ].map(\.code)
-    )
-
-    /// Whether a sale is refused for what restatements made of it that nobody could judge when they came:
-    /// the same again would be refused for ever.
+    /// Whether a sale is refused for what restatements made of it that nobody could judge when they came,
+    /// and would not be as its own event has it: the same again would be refused for ever.
     ///
-    /// Where its own event is forgotten the restatement is the dead letter.
-    private func dropsRestatement(
+    /// What Apple refuses may be its fault or not. Where its own event is forgotten the restatement is
+    /// the dead letter.
+    private func isRestatementToDrop(
         _ fault: Fault,
         _ item: BookedItem,
-        _ event: BookedEvent
-    ) -> Bool {
-        item.turn == 0 && item.first != nil && Self.restatableRules.contains(fault.code)
-            && change(event, item)?.kind != .restate
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) -> Bool {
+        guard item.turn == 0, let first = item.first, change(event, item)?.kind != .restate else {
+            return false
+        }
+        // With the other refunds of its buy it is too large all the same.
+        if fault.code == PurchaseRule.refundTooLarge.code,
+            let exclusive = first.amountTaxExclusive,
+            let restated = item.sale?.amountTaxExclusive, exclusive >= restated
+        {
+            return false
+        }
+        var original = item
+        original.sale = first
+        if case .refuse = try decideBase(&original, place, event, &book, now: now) {
+            return false
+        }
+        return true
     }
 
     /// Tells that an event breaks a rule: a row of the ledger, and a dead letter.

@@ -236,4 +236,86 @@ private typealias Fixtures = ReportFixtures
             #expect(token.account.intentCount == 3, "\(expiryDays)")
         }
     }
+
+    /// January's was accepted, February's is refused at the beginning of March.
+    private func refused() -> Token {
+        var token = Token(createdAt: Fixtures.created, expiresAt: Fixtures.created + .days(400))
+        token.run(until: Self.january.adding(1).start + .hours(1))
+        token.now = Self.january.adding(2).start
+        _ = token.account.advance(now: token.now, policy: Self.policy)
+        #expect(token.account.current?.reason == .month)
+        let answer = Fixtures.answer(
+            .rejected(.refused),
+            to: token.account,
+            at: token.now,
+            httpStatus: 400
+        )
+        _ = token.account.absorb(answer, policy: Self.policy)
+        #expect(token.account.hasParkedDebt)
+        return token
+    }
+
+    @Test func `go on after one that Apple refused`() {
+        var token = refused()
+        token.now = token.now + Milliseconds(-1)
+        // Apple asks for the one that a person has, and then for the next.
+        expect(token.remind("february"), .parked)
+        token.now = Self.january.adding(2).start + .days(9)
+        expect(token.remind("march"), .owed)
+        #expect(token.months.last == 2)
+        token.run(until: Self.january.adding(4).start + .hours(1))
+        #expect(token.months.last == 3 && token.account.hasParkedDebt)
+    }
+
+    /// A sale, which no NO_LINE_ITEM may follow, or a person's report in its place.
+    @Test(arguments: [ReportStatus.lineItem, .noLineItem])
+    func `are not waited for once another report has ended what Apple refused`(
+        status: ReportStatus
+    ) {
+        var token = refused()
+        let items = status == .lineItem ? "[]" : nil
+        let hand = Fixtures.request(status, lineItems: items)
+        expect(
+            token.account.absorb(
+                hand,
+                parts: items.map { [$0] } ?? [],
+                origin: Fixtures.origin(2, 9),
+                time: token.now,
+                now: token.now,
+                policy: Self.policy
+            ),
+            .owed
+        )
+        let answer = Fixtures.answer(.accepted, to: token.account, at: token.now)
+        _ = token.account.absorb(answer, policy: Self.policy)
+        #expect(!token.account.hasParkedDebt && token.account.parked.isEmpty)
+        token.now = Self.january.adding(3).start + .days(1)
+        _ = token.account.advance(now: token.now, policy: Self.policy)
+        token.accept()
+        expect(token.remind("april"), status == .lineItem ? .alreadyReported : .owed)
+        #expect((token.months.last == 3) == (status == .noLineItem))
+    }
+
+    /// Apple does not take DUPLICATE_TOKEN for it, and a person reports it as any other.
+    @Test func `are owed by a duplicate that was reported as a primary`() {
+        var token = Token(createdAt: Fixtures.created, expiresAt: Fixtures.created + .days(400))
+        token.account.role = .duplicate(of: TokenID("first"))
+        token.account.debt = nil
+        token.askByHand()
+        token.accept()
+        token.run(until: Self.january.adding(2).start + .hours(1))
+        #expect(token.months == [0, 1])
+        token.now = token.now + .days(5)
+        expect(token.remind("march"), .owed)
+        #expect(token.months == [0, 1, 2])
+    }
+
+    @Test func `end where they are not wanted any more`() {
+        var token = Token(createdAt: Fixtures.created, expiresAt: Fixtures.created + .days(400))
+        token.run(until: Self.january.adding(1).start + .hours(1))
+        #expect(token.account.debt?.reason == .month)
+        let due = Self.january.adding(2).start
+        _ = token.account.advance(now: due, policy: Fixtures.policy)
+        #expect(token.account.current == nil && token.account.debt == nil)
+    }
 }

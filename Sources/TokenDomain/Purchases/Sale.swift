@@ -54,10 +54,6 @@ extension PurchaseEvent {
         try refuse(change.subscriptionID, where: subscriptionID, .subscriptionID)
         try refuse(change.referenceLineItemID, where: referenceLineItemID, .referenceLineItemID)
         var sale = self
-        if terms == nil {
-            // A token that is asked for after all.
-            sale.externalPurchaseID = change.externalPurchaseID ?? externalPurchaseID
-        }
         if change.pricingCurrency ?? pricingCurrency != pricingCurrency {
             // They belonged to the other currency.
             sale.reportingCurrency = nil
@@ -94,25 +90,6 @@ extension PurchaseEvent {
             throw fault
         }
         return sale
-    }
-
-    /// Why a restatement may not name a token: Apple has the sale under another one.
-    ///
-    /// - Parameters:
-    ///   - change: the restatement.
-    ///   - token: that under which Apple has the sale.
-    /// - Returns: nil where it names none, or that one, or the one that the sale asked for.
-    package func fault(of change: PurchaseEvent, under token: TokenID) -> PurchaseFault? {
-        guard let asked = change.externalPurchaseID, asked != token, asked != externalPurchaseID
-        else {
-            return nil
-        }
-        return PurchaseFault(
-            .fieldNotAllowed,
-            .externalPurchaseID,
-            repair: "Leave it out: Apple has the item under another token; to move it, retract it"
-                + " and send a new one."
-        )
     }
 
     private func refuse<Value: Equatable>(

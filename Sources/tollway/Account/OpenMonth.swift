@@ -9,12 +9,9 @@ extension TokenAccount {
         guard lastAccepted != nil else {
             return CalendarMonth(number: .min)
         }
-        let refused = parked.filter {
-            !isOutdated($0)
-                && NextStatus.mayFollow(lastAccepted: lastAccepted, requested: $0.status)
-        }
+        let refused = parked.filter { !isOutdated($0) }
         var months = (refused + [current].compactMap { $0 }).compactMap { intent in
-            OpenMonth.month(of: intent.reason) { CalendarMonth(of: intent.deadline).adding(-1) }
+            OpenMonth.month(of: intent.reason) { intent.month }
         }
         if let debt {
             months.append(debt.month ?? CalendarMonth(number: .min))

@@ -52,7 +52,7 @@ enum ReplayCommand {
         operandCountMax: 1,
         options: DeadLetterFilter.options + [
             yes, rate, countMax,
-            .value("--canary", "N", "send N first, and the rest if they do well"),
+            .value("--canary", "N", "send N of each stage first, and the rest if they do well"),
             .value(
                 "--stop-on-failure-ratio",
                 "R",

@@ -130,6 +130,30 @@ enum ReplayMemory {
         return min(latest + clockSkewMilliseconds, now)
     }
 
+    /// Notes that the topic was made anew while there are dead letters: what was done with them until now
+    /// is not known.
+    static func noteMadeAnew(
+        _ configuration: Configuration,
+        runID: String
+    ) throws(CommandFailure) {
+        let isLoss = try KafkaQuestion.ask(configuration) { admin throws(LogFault) in
+            let names = Set(
+                Worker.allCases.map {
+                    Topic.deadLetters($0).name(prefix: configuration.topicPrefix)
+                }
+            )
+            for topic in try admin.topics() where names.contains(topic.name) {
+                if try admin.endOffsets(ofTopic: topic.name).contains(where: { $0 > 0 }) {
+                    return true
+                }
+            }
+            return false
+        }
+        if isLoss {
+            try write(knownSince: WallClock.nowMilliseconds(), configuration, runID: runID)
+        }
+    }
+
     private static func write(
         knownSince: Int64,
         _ configuration: Configuration,

@@ -35,7 +35,7 @@ struct ReplayPlan {
     var targets: [Topic: Int] = [:]
     /// All that goes.
     var records = PositionSet()
-    /// The oldest of them, to go first; empty without a canary.
+    /// The oldest of them of each stage, to go first; empty without a canary.
     var canary = PositionSet()
     /// What a patch does to the first of them.
     var samples: [Sample] = []
@@ -106,7 +106,9 @@ struct ReplayPlanner {
         }
         plan.records = PositionSet(candidates.lazy.map(\.position))
         if let canaryCount = order.canaryCount {
-            plan.canary = PositionSet(candidates.prefix(canaryCount).map(\.position))
+            // Each stage reads for itself: one that does well says nothing of the others.
+            let stages = Dictionary(grouping: candidates, by: \.position.stage).values
+            plan.canary = PositionSet(stages.flatMap { $0.prefix(canaryCount).map(\.position) })
         }
         return plan
     }
@@ -185,12 +187,44 @@ struct ReplayPlanner {
             }
         }
         try ledger.read(order.configuration)
-        return candidates.filter { candidate in
+        let going = candidates.filter { candidate in
             guard let why = candidate.question.flatMap({ ledger.skipReason($0) }) else {
                 return true
             }
             plan.skipped[why, default: ReplayPlan.Skipped()].add(candidate.position)
             return false
         }
+        let early = Self.changesBeforeOlder(going)
+        for position in early {
+            plan.skipped[.orderRules, default: ReplayPlan.Skipped()].add(position)
+        }
+        return going.filter { !early.contains($0.position) }
+    }
+
+    /// Changes of sales that lie before an older change of the same sale, which has failed again since.
+    ///
+    /// What is sent last stands: they go once that has gone.
+    private static func changesBeforeOlder(_ candidates: [Candidate]) -> Set<DeadLetterPosition> {
+        struct Sale: Hashable {
+            var purchaseKey: UInt64
+            var lineItemID: UInt64
+        }
+        var changes: [(position: DeadLetterPosition, change: LedgerQuestion.Change)] = []
+        for candidate in candidates {
+            if case .change(let change)? = candidate.question {
+                changes.append((candidate.position, change))
+            }
+        }
+        var oldest: [Sale: Int64] = [:]
+        var early: Set<DeadLetterPosition> = []
+        for (position, change) in changes.sorted(by: { $0.position > $1.position }) {
+            let sale = Sale(purchaseKey: change.purchaseKey, lineItemID: change.lineItemID)
+            let behind = oldest[sale] ?? .max
+            if behind < change.receivedAt {
+                early.insert(position)
+            }
+            oldest[sale] = min(behind, change.receivedAt)
+        }
+        return early
     }
 }

@@ -36,7 +36,7 @@ enum AppleReports {
                     lineItems: lineItems
                 )
             } catch {
-                // It was sent once: the record was changed, or is of another version.
+                // It was sent once: the record was changed.
                 return nil
             }
         }
@@ -76,6 +76,9 @@ enum AppleReports {
             return isNotHeld(answer) ? .notHeld : .unclear(answer.noReportSentence)
         }
         guard let sent = claim.body else {
+            guard claim.outcome.details.lineItems == nil else {
+                return .unclear("the line items in the ledger make no report: they were changed")
+            }
             let isSame =
                 report["externalPurchaseId"]?.text == claim.outcome.externalPurchaseID.text
                 && report["status"]?.text == claim.outcome.status.rawValue

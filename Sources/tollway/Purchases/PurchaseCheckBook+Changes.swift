@@ -22,9 +22,6 @@ extension PurchaseCheckBook {
         guard parent?.waitsForRate != true else {
             return .done(.waits("rate"))
         }
-        if let fault = item.token.flatMap({ item.sale.fault(of: event, under: $0) }) {
-            throw fault
-        }
         let sale = try item.sale.applying(event, terms: item.terms, now: now)
         guard sale != item.sale || item.isRetracted else {
             return .done(.settled("repeat"))

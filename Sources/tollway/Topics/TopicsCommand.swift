@@ -205,6 +205,9 @@ enum TopicsCommand {
             )
         }
         try alter(review, changes, admin, configuration)
+        if review.present == nil, review.topic == .deadLetterReplays {
+            try ReplayMemory.noteMadeAnew(configuration, runID: runID)
+        }
     }
 
     private static func alter(

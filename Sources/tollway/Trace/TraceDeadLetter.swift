@@ -1,3 +1,4 @@
+internal import AppStoreAPI
 internal import Kafka
 internal import StageRuntime
 internal import Telemetry
@@ -67,9 +68,22 @@ struct TraceDeadLetter {
         guard let status, let account else {
             return true
         }
-        let hasEnded = requestIdentifier.map { account.hasEnded($0.lowercased(), status) } ?? false
-        return !hasEnded
+        return !hasEnded(requestIdentifier?.lowercased(), status, account)
             && NextStatus.mayFollow(lastAccepted: account.lastAccepted, requested: status)
+    }
+
+    private func hasEnded(
+        _ identifier: String?,
+        _ status: ReportStatus,
+        _ account: TokenAccount
+    ) -> Bool {
+        guard let identifier else {
+            return false
+        }
+        let isOurs = (0..<account.intentCount).contains { number in
+            ReportPolicy.identifier(account.externalPurchaseID, number + 1) == identifier
+        }
+        return account.hasEnded(identifier, status, isOurs: isOurs)
     }
 
     /// What settles it: a few words, and the command as it is typed, which is dry until `--yes`.

@@ -237,6 +237,24 @@ struct `Sending dead letters back` {
         #expect(Set(back.map(\.key)) == ["c1.b", "c1.c"])
     }
 
+    /// The older one failed again: sent in the order of the topic it would be the last word.
+    @Test func `sends a change of a sale after an older one that lies behind it`() throws {
+        let world = try DeadLetterWorld()
+        try world.change(of: "c1.a", settledAfter: nil, secondsAgo: 10)
+        try world.change(of: "c1.a", settledAfter: nil, secondsAgo: 20)
+        try world.change(of: "c1.a", settledAfter: nil)
+        let plan = try world.dlq("plan", "-o", "json").object()
+        let skipped = try #require(plan["skipReasons"] as? [[String: Any]])
+        #expect(skipped.map { $0["why"] as? String } == ["order_rules"])
+        #expect(plan["go"] as? Int == 2 && plan["skipped"] as? Int == 1)
+        #expect(try world.dlq("replay", "--yes").exitCode == 0)
+        #expect(try world.dlq("replay", "--yes").exitCode == 0)
+        let back = try world.records(of: .purchasesReceived).compactMap { record in
+            try PurchaseEvent(fromState: Array((record.value ?? "").utf8)).receivedAt?.milliseconds
+        }
+        #expect(back.count == 3 && back.first == back.min())
+    }
+
     @Test func `takes a bundle id for any app's where the apps file cannot be read`() throws {
         let world = try DeadLetterWorld()
         try world.change(of: "c1.a", settledAfter: 1, bundleID: "com.example")
@@ -574,8 +592,15 @@ extension DeadLetterWorld {
     /// record of another one, which came in so many milliseconds after it.
     ///
     /// `bundleID`: names the app in the place of its number.
-    func change(of key: String, settledAfter: Int64?, bundleID: String? = nil) throws {
-        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+    func change(
+        of key: String,
+        settledAfter: Int64?,
+        bundleID: String? = nil,
+        secondsAgo: Int64 = 0
+    ) throws {
+        let now =
+            Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+            + -.seconds(secondsAgo)
         var event = PurchaseEvent(lineItemID: "sale-1")
         event.kind = .restate
         event.customer = CustomerID(key)

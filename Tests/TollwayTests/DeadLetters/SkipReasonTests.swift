@@ -1,3 +1,4 @@
+import AppStoreAPI
 import Kafka
 import StageRuntime
 import Testing
@@ -74,7 +75,7 @@ import TokenWire
 }
 
 @Suite struct `A dead letter's code` {
-    private static let identifier = LedgerMaker.identifier(1)
+    private static let identifier = ReportPolicy.identifier(TokenID("id"), 1)
     private static let value =
         #"{"externalPurchaseId":"id","status":"LINE_ITEM","requestIdentifier":"\#(identifier)"}"#
 
@@ -175,6 +176,7 @@ import TokenWire
                 externalPurchaseID: TokenID("id"),
                 touchedAt: Timestamp(milliseconds: 1)
             )
+            account.intentCount = 1
             account.parked = [
                 ReportIntent(
                     number: 1,
@@ -200,6 +202,13 @@ import TokenWire
             account.parked = []
         }
         #expect(dropped == deadLetter.discard)
+        // Under an identifier that the account has not given it may be sent.
+        let foreign = advised { account in
+            account.lastAccepted = .noLineItem
+            account.parked = []
+            account.intentCount = 0
+        }
+        #expect(foreign == command)
         let month = advised { account in
             account.lastAccepted = .noLineItem
             account.parked[0].reason = .month
