@@ -29,7 +29,9 @@ issues=()
 began=$SECONDS
 log=$(mktemp)
 fuzz_log=$(mktemp)
-trap 'rm -f "$log" "$fuzz_log"' EXIT
+fuzzing=
+# Told to end, the one in the background begins nothing more.
+trap 'rm -f "$log" "$fuzz_log"; [ -z "$fuzzing" ] || kill "$fuzzing" 2>/dev/null || true' EXIT
 
 step() {
     printf '\n== %s (%d s)\n' "$1" $((SECONDS - began))
@@ -151,7 +153,7 @@ keep_skipped
 # the fuzzing finds is kept, and the next run begins with it; what the build says is said by the one
 # below, which does it again where it failed.
 (
-    renice -n 19 "$BASHPID" >/dev/null
+    renice -n 19 "$BASHPID" >/dev/null 2>&1 || true
     code=0
     "$here/fuzz.sh" --minutes 5 >"$fuzz_log" 2>&1 || code=$?
     swift build --build-tests "${sanitized[@]}" >/dev/null 2>&1 || true
@@ -165,7 +167,8 @@ test_run 'Kafka tests' --skip-build --no-parallel --filter '^KafkaTests\.'
 keep_skipped
 
 fuzz_code=0
-wait $fuzzing || fuzz_code=$?
+wait "$fuzzing" || fuzz_code=$?
+fuzzing=
 cat "$fuzz_log"
 case $fuzz_code in
 0) ;;

@@ -25,8 +25,9 @@ extension AccountTokenAnswer {
         case .answered(let status):
             switch status {
             case 200...299:
-                // Apple's has no body, and its library ignores one (apple-api 5.1).
-                self = reply.isPage ? .again(notBefore: nil) : .accepted
+                // Apple's has no body, and its library ignores one (apple-api 5.1); but no page is
+                // Apple's, and what names an error is no yes.
+                self = reply.isPage || code != nil ? .again(notBefore: nil) : .accepted
             case 401:
                 self = .lane(.unauthorized, until: nil)
             case 429:

@@ -246,15 +246,16 @@ extension TokenAccount {
         if isOutdated(intent) {
             oweInstead(of: intent, at: answer.answeredAt)
         } else if intent.reason != .request {
+            let held = debt
             debt = nil
             waitingNotice = nil
             waitingReminder = nil
             if lastAccepted != nil {
-                // The next month is owed all the same.
+                // The next month is owed all the same, and none that was told since.
                 oweNextMonth(
                     after: intent,
                     isFirst: false,
-                    instead: nil,
+                    instead: held,
                     at: answer.answeredAt,
                     policy: policy
                 )

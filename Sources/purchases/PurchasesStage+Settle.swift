@@ -182,11 +182,12 @@ extension PurchasesStage {
         try goOn(&item, place, &book, now: plan.now)
     }
 
-    /// Whether a sale is refused for what restatements made of it that nobody could judge when they came,
-    /// and would not be as its own event has it: the same again would be refused for ever.
+    /// Whether a sale is refused for what restatements made of it that nobody could judge when they came:
+    /// the same again would be refused for ever.
     ///
-    /// What Apple refuses may be its fault or not. Where its own event is forgotten the restatement is
-    /// the dead letter.
+    /// A refund is, where it is more than its buy and was not: with other refunds it may fit another time.
+    /// What Apple refuses may be the restatement's fault or not. Where the sale's own event is forgotten
+    /// the restatement is the dead letter.
     private func isRestatementToDrop(
         _ fault: Fault,
         _ item: BookedItem,
@@ -198,12 +199,18 @@ extension PurchasesStage {
         guard item.turn == 0, let first = item.first, change(event, item)?.kind != .restate else {
             return false
         }
-        // With the other refunds of its buy it is too large all the same.
-        if fault.code == PurchaseRule.refundTooLarge.code,
-            let exclusive = first.amountTaxExclusive,
-            let restated = item.sale?.amountTaxExclusive, exclusive >= restated
-        {
-            return false
+        switch fault.code {
+        case PurchaseRule.itemTooLarge.code: return false
+        case PurchaseRule.refundTooLarge.code:
+            guard let name = item.parent,
+                let buy = try book.item(place.at(place.key.sibling(name)))?.sale,
+                let bought = buy.amountTaxExclusive, let own = first.amountTaxExclusive,
+                let restated = item.sale?.amountTaxExclusive
+            else {
+                return false
+            }
+            return own <= bought && bought < restated
+        default: break
         }
         var original = item
         original.sale = first

@@ -238,7 +238,7 @@ import TokenDomain
         (429, 4_290_000, .lane(.rateLimited, until: now)),
         (500, 5_000_000, .again(notBefore: nil)),
         (500, 5_000_001, .again(notBefore: nil)),
-        (500, nil, .again(notBefore: nil)),
+        (500, nil, .again(notBefore: nil)), (200, 5_000_001, .again(notBefore: nil)),
         (503, nil, .again(notBefore: now)),
         (302, nil, .lane(.misdirected, until: nil)),
     ])

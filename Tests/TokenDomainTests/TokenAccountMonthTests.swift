@@ -1,5 +1,5 @@
 import Testing
-import TokenDomain
+@testable import TokenDomain
 
 private typealias Fixtures = ReportFixtures
 
@@ -265,6 +265,36 @@ private typealias Fixtures = ReportFixtures
         #expect(token.months.last == 2)
         token.run(until: Self.january.adding(4).start + .hours(1))
         #expect(token.months.last == 3 && token.account.hasParkedDebt)
+    }
+
+    /// A person replays February's in the summer, and Apple refuses it again.
+    @Test func `are not told again where an old one is refused once more`() {
+        var token = refused()
+        let intent = token.account.parked[0]
+        token.run(until: Self.january.adding(6).start + .hours(1))
+        #expect(token.months == [0, 2, 3, 4, 5])
+        let deadLetter = token.account.deadLetter(
+            of: intent,
+            under: intent.identifier,
+            policy: Self.policy
+        )
+        let absorption = token.account.absorb(
+            deadLetter,
+            under: intent.identifier,
+            origin: Fixtures.origin(2, 9),
+            time: token.now,
+            policy: Self.policy
+        )
+        expect(absorption, .owed)
+        let answer = Fixtures.answer(
+            .rejected(.refused),
+            to: token.account,
+            at: token.now,
+            httpStatus: 400
+        )
+        _ = token.account.absorb(answer, policy: Self.policy)
+        token.run(until: Self.january.adding(7).start + .hours(1))
+        #expect(token.months == [0, 2, 3, 4, 5, 6])
     }
 
     /// A sale, which no NO_LINE_ITEM may follow, or a person's report in its place.

@@ -17,7 +17,7 @@ struct AcceptedReports {
     private var tokens: [UInt64: ReportStatus?] = [:]
     /// The last report accepted, by identifier; nil where none was.
     private var identifiers: [UInt64: Content?] = [:]
-    /// Identifiers of refused reports that a token owed by itself, until any other was accepted.
+    /// Identifiers of refused reports that were the first of their tokens.
     private var firstDebts: Set<UInt64> = []
     /// Nil: all of the ledger.
     private(set) var since: Int64? = .max

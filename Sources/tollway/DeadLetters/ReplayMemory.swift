@@ -132,11 +132,17 @@ enum ReplayMemory {
 
     /// Notes that the topic was made anew while there are dead letters: what was done with them until now
     /// is not known.
+    ///
+    /// One with a record is not new: a broker that is behind the others had not shown it.
     static func noteMadeAnew(
         _ configuration: Configuration,
         runID: String
     ) throws(CommandFailure) {
+        let own = Topic.deadLetterReplays.name(prefix: configuration.topicPrefix)
         let isLoss = try KafkaQuestion.ask(configuration) { admin throws(LogFault) in
+            guard try admin.endOffsets(ofTopic: own).allSatisfy({ $0 == 0 }) else {
+                return false
+            }
             let names = Set(
                 Worker.allCases.map {
                     Topic.deadLetters($0).name(prefix: configuration.topicPrefix)

@@ -208,6 +208,9 @@ struct ReplayPlanner {
         struct Sale: Hashable {
             var purchaseKey: UInt64
             var lineItemID: UInt64
+            var environment: AppleEnvironment?
+            var appAppleID: Int64?
+            var bundleID: String?
         }
         var changes: [(position: DeadLetterPosition, change: LedgerQuestion.Change)] = []
         for candidate in candidates {
@@ -218,7 +221,13 @@ struct ReplayPlanner {
         var oldest: [Sale: Int64] = [:]
         var early: Set<DeadLetterPosition> = []
         for (position, change) in changes.sorted(by: { $0.position > $1.position }) {
-            let sale = Sale(purchaseKey: change.purchaseKey, lineItemID: change.lineItemID)
+            let sale = Sale(
+                purchaseKey: change.purchaseKey,
+                lineItemID: change.lineItemID,
+                environment: change.environment,
+                appAppleID: change.appAppleID,
+                bundleID: change.bundleID
+            )
             let behind = oldest[sale] ?? .max
             if behind < change.receivedAt {
                 early.insert(position)

@@ -61,7 +61,7 @@ final class ReplayRun {
                 try awaitCanary(
                     stage,
                     plannedCount: positions.of(stage).count,
-                    hasRest: !rest.isEmpty
+                    hasRest: rest.stages.contains(stage)
                 )
             }
             if let ending = tally.ending {

@@ -18,7 +18,8 @@ enum SkipReason: String, CaseIterable {
         switch self {
         case .alreadyAccepted: "Apple has accepted it: nothing is owed any more"
         case .orderRules:
-            "a newer one is settled, which this one may not follow, or may undo: see RUNBOOK"
+            "a newer one is settled, which this one may not follow, or may undo; or an older one of the"
+                + " same sale lies behind it: see RUNBOOK"
         case .identifierConflict:
             "Apple holds another report under its identifier: compare them, or leave out"
                 + " requestIdentifier"

@@ -23,7 +23,11 @@ enum BackfillCommand {
             .flag("--only-failures", "those that Apple could not deliver, and no others"),
             .value("--app", "ID", "appAppleId or bundle id; default: all", isRepeatable: true),
             .value("--environment", "NAME", "production or sandbox; default: both"),
-            .value("--rate", "N", "requests a second and lane, 1 to 50; default 50, Apple's limit"),
+            .value(
+                "--rate",
+                "N",
+                "requests a second and lane, 1 to 50, Apple's limit (50); in the sandbox 5 at most"
+            ),
             .value("--why", "TEXT", "a sentence for the audit"),
             .value("--resume", "RUN-ID", "go on where a run ended, with its span, apps and so on"),
             .flag("--dry-run", "fetch and count, and store nothing"),

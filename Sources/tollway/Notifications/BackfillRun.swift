@@ -76,7 +76,13 @@ final class BackfillRun {
         queue = try AppleRequestQueue(
             keys: keys,
             // Apple's limit is that of an app.
-            rate: { Double(requestsPerSecond) * $0.environment.limitShare },
+            rate: { lane in
+                min(
+                    Double(requestsPerSecond),
+                    Double(NotificationHistoryQuery.requestsPerSecondMax)
+                        * lane.environment.limitShare
+                )
+            },
             make: { question, environment, webToken, tag in
                 requests.notificationHistory(
                     question.query,

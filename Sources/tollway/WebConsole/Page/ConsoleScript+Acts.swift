@@ -11,7 +11,7 @@ extension ConsoleScript {
               el('label', null, 'What', el('select', { name: 'action' },
                 el('option', { value: 'replay' }, 'send them back (replay)'),
                 el('option', { value: 'discard' }, 'give them up (discard)'))),
-              el('label', null, 'Try so many first (canary)', el('input', { name: 'canary',
+              el('label', null, 'Try so many of each stage first (canary)', el('input', { name: 'canary',
                 inputmode: 'numeric', pattern: '[0-9]*', autocomplete: 'off',
                 placeholder: 'none' })),
               el('label', null, 'At most', el('input', { name: 'max', inputmode: 'numeric',
@@ -60,8 +60,8 @@ extension ConsoleScript {
               [isReplay ? 'go back' : 'go to the archive', number(data.go), 'ok'],
               ['skipped', number(data.skipped), data.skipped ? 'warn' : ''],
               ['beyond the limit', data.beyondMax ? number(data.beyondMax) : undefined],
-              ['canary', plan.canary && number(plan.canary) + ' first; the rest if no more than a'
-                + ' tenth fails again'],
+              ['canary', plan.canary && number(plan.canary) + ' of each stage first; the rest if no'
+                + ' more than a tenth fails again'],
               ['takes', data.secondsAtRate === null ? undefined : span(data.secondsAtRate)],
               ['filter', data.filter]]),
             data.targets.length > 0 && table([{ title: 'To' }, { title: 'Dead letters', n: true }],
