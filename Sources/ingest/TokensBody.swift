@@ -198,7 +198,11 @@ struct TokensBody {
         do throws(DecodeFault) {
             link = try TokenLink(reading: url.span)
         } catch {
-            throw Problem(status: 400, code: "ingest.bad_link", detail: error.message)
+            var detail = error.message
+            if case .badEnvelope(let reason) = error {
+                detail = "The field \"url\" cannot be read: \(reason)."
+            }
+            throw Problem(status: 400, code: "ingest.bad_link", detail: detail)
         }
         let sealed =
             customer.isAbsent

@@ -58,8 +58,9 @@ extension Book {
         }
     }
 
-    /// Clocks of those that write to one topic differ by less, and no topic is made anew in less.
-    private static let clockDifferenceMax = Milliseconds.minutes(1)
+    /// By more no clock of those that write to one topic is off, as Kafka takes no record from farther ahead
+    /// (`message.timestamp.after.max.ms`).
+    private static let clockDifferenceMax = Milliseconds.hours(1)
 
     private mutating func places(
         ofTokensOf customer: BookPlace,

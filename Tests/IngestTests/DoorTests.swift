@@ -300,6 +300,8 @@ func readAccountToken(_ value: [UInt8]) throws -> AccountTokenRequested {
         }
         #expect(problem.status == refused.status)
         #expect(problem.code == refused.code)
+        // The client has written no record.
+        #expect(!problem.detail.contains("tokens.received"), "\(problem.detail)")
         #expect(outputs.arena.isEmpty && outputs.outputs.isEmpty)
         let headers = Dictionary(uniqueKeysWithValues: problem.headers)
         #expect(headers["Content-Type"] == "application/problem+json")

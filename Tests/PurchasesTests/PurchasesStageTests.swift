@@ -897,6 +897,21 @@ import TokenWire
         #expect(try bench.words().last == "a reported")
     }
 
+    /// Clocks of those that write a topic differ: the order of the topic counts, as for dedupe.
+    @Test func `takes the token that lies first, whatever the clock of its writer said`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        let now = bench.clock.now
+        bench.clock.now = now + .minutes(30)
+        bench.token("first", customer: anna)
+        bench.clock.now = now
+        bench.token("second", customer: anna)
+        bench.sale(bench.buy("a", anna) { $0.externalPurchaseID = TokenID("second") })
+        try bench.settle()
+        #expect(try bench.words() == ["a reported"])
+        #expect(try bench.outcomes().last?.externalPurchaseID == TokenID("first"))
+    }
+
     @Test func `reports a sale of a token without customer`() throws {
         let bench = bench()
         bench.token("t", nil, days: nil, customer: nil)
