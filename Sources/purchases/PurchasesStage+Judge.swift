@@ -332,8 +332,11 @@ extension PurchasesStage {
                 )
                 return .deadLetterAndForward(fault.asFault, outputCount: 1)
             }
-            metrics.count(.repeated, "repeat", of: place.key.lane)
-            return .settled("repeat")
+            guard try isOwedByNow(item, place, book) else {
+                metrics.count(.repeated, "repeat", of: place.key.lane)
+                return .settled("repeat")
+            }
+            return try begin(item.sale ?? sale, first: item.first, item, event, place, &book, &plan)
         case .unknown:
             let isReplay = isSame(sale, item.first)
             return try begin(

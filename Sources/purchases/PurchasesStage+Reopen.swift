@@ -67,6 +67,21 @@ extension PurchasesStage {
         return try book.item(place.at(place.key.sibling(parent)))?.standing != .notOwed
     }
 
+    /// Whether a refund is not owed, nothing reopens it any more, and its buy was reported since: whoever
+    /// sends it again means it.
+    func isOwedByNow(
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ book: Book
+    ) throws(StoreFault) -> Bool {
+        guard item.standing == .notOwed, item.wait == .idle, item.sale?.kind == .refund,
+            let parent = item.parent
+        else {
+            return false
+        }
+        return try book.item(place.at(place.key.sibling(parent)))?.standing == .live
+    }
+
     /// What is not owed waits for another item to reopen it, where it refers to that one now.
     private func refer(
         _ item: BookedItem,

@@ -961,6 +961,31 @@ import TokenWire
         expectAccountCloses(bench)
     }
 
+    /// Its month is over when its buy finds a token after all: only who sends it again tells it.
+    @Test func `takes a refund again whose buy was reported after its own time was over`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        let refund = bench.refund("r", of: "a", anna, exclusive: 4_000)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(refund)
+        try bench.pass(.hours(25))
+        #expect(Set(try bench.words()) == ["a not_owed", "r not_owed"])
+        try bench.pass(.days(32))
+        bench.sale(refund)
+        try bench.settle()
+        #expect(bench.count(.repeated) == 1)
+        bench.sale(bench.change("a", anna, .restate) { $0.productIdentifier = "gems" })
+        bench.token("t", customer: anna)
+        try bench.settle()
+        #expect(try bench.words().last == "a reported")
+        bench.sale(refund)
+        bench.sale(refund)
+        try bench.settle()
+        #expect(try bench.words().last == "r reported" && bench.count(.repeated) == 2)
+        #expect(bench.apple.held("a") != nil && bench.apple.held("r") != nil)
+        expectAccountCloses(bench)
+    }
+
     /// Nobody could judge it when it came; the sale itself is good.
     @Test func `tells what a sale says itself once its restatement before a token breaks a rule`()
         throws

@@ -89,7 +89,7 @@ struct ReplayPlanText {
     var object: String {
         JSONLines.object([
             ("action", JSONText.quoted(order.action.rawValue)),
-            ("filter", JSONText.quoted(order.filter.text)),
+            ("filter", JSONText.quoted(order.plan?.filter ?? order.filter.text)),
             ("matched", "\(plan.matchedCount)"),
             ("go", "\(plan.records.count)"),
             ("skipped", "\(plan.skippedCount)"),
