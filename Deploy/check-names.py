@@ -17,7 +17,7 @@ sources = deploy.parent / "Sources"
 
 # From Prometheus itself, and what it puts on every series and on ALERTS.
 OTHERS = {"up"}
-OTHER_LABELS = {"job", "instance", "le", "alertname", "alertstate"}
+OTHER_LABELS = {"job", "instance", "namespace", "le", "alertname", "alertstate"}
 
 # A registration of a family: its kind, its name, and what follows up to the labels.
 REGISTRATION = re.compile(

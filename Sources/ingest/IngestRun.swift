@@ -18,7 +18,8 @@ struct IngestRun {
         headerByteCountMax: 16 << 10,
         connectionCountMax: IngestLimits.connectionCountMax,
         requestTimeoutMilliseconds: 10_000,
-        idleTimeoutMilliseconds: 60_000
+        // More than the 60 s of many a proxy: one that sends on a connection just closed answers 502.
+        idleTimeoutMilliseconds: 75_000
     )
 
     /// Runs until a signal to stop, and exits.

@@ -29,8 +29,9 @@ struct SendLane {
     var clearedAt: Timestamp?
     /// When nothing could last be sent, for minutes; nil where that never was.
     var troubledAt: Timestamp?
-    /// What was last answered as a wrong address is: it may be that request alone.
-    var misdirected: AccountPlace?
+    /// What was answered as a wrong address is, the newest last: it may be those requests alone.
+    private var misdirected: [AccountPlace] = []
+    private static let misdirectedCountMax = 1_000
     /// Something of it failed, for no more than this is known, and may be tried again until then.
     var failingUntil: Timestamp?
 
@@ -65,16 +66,27 @@ struct SendLane {
 
     /// The next debt, taken out.
     ///
-    /// A stopped lane is probed with another one than was answered as a wrong address is, where it has one.
+    /// A stopped lane is probed with one that was not answered as a wrong address is, where it has one, or
+    /// with that for which this is longest ago: two such requests must not take turns for ever.
     mutating func popMostUrgent() -> ReadyDebt? {
-        if breaker.isStopped, ready.count > 1, ready.last?.place == misdirected {
-            ready.swapAt(ready.endIndex - 1, ready.endIndex - 2)
+        var index = ready.indices.last
+        if breaker.isStopped, let place = ready.last?.place, misdirected.contains(place) {
+            let age = Dictionary(uniqueKeysWithValues: zip(misdirected, misdirected.indices))
+            index =
+                ready.lastIndex { age[$0.place] == nil }
+                ?? ready.indices.min { age[ready[$0].place] ?? 0 < age[ready[$1].place] ?? 0 }
         }
-        let debt = ready.popLast()
+        let debt = index.map { ready.remove(at: $0) }
         if ready.isEmpty, hasMore {
             needsRefill = true
         }
         return debt
+    }
+
+    mutating func noteMisdirected(_ place: AccountPlace) {
+        misdirected.removeAll { $0 == place }
+        misdirected.append(place)
+        misdirected.removeFirst(max(misdirected.count - Self.misdirectedCountMax, 0))
     }
 
     mutating func putBack(_ debt: ReadyDebt) {

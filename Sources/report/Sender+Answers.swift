@@ -107,7 +107,7 @@ extension Sender {
                 tellHeld(queue, until: lane.limiter.holdEnd(now: now) ?? now, now: now)
             }
         case .trouble(.misdirected, _):
-            lane.misdirected = flight.place
+            lane.noteMisdirected(flight.place)
         case .trouble:
             break
         }

@@ -187,21 +187,29 @@ import TokenDomain
         #expect(bench.appleStore.accepted.count == 5)
     }
 
-    /// It is the most urgent one, so it would be each probe as well.
-    @Test(arguments: [403, 404])
-    func `go on beside one request that is answered as a wrong address is`(status: Int) throws {
+    /// They are the most urgent ones, so they would be each probe as well.
+    @Test(arguments: [(403, 1), (404, 1), (403, 2), (403, 5)])
+    func `go on beside requests that are answered as a wrong address is`(
+        status: Int,
+        count: Int
+    ) throws {
         let bench = ReportBench()
         bench.rate = 1
         var isRight = false
-        var first: String?
+        var first: Set<String> = []
         bench.script = { call in
-            first = first ?? call.externalPurchaseID
-            return call.externalPurchaseID == first && !isRight ? .status(status) : .answered
+            if first.count < count {
+                first.insert(call.externalPurchaseID)
+            }
+            return first.contains(call.externalPurchaseID) && !isRight ? .status(status) : .answered
         }
         bench.launch()
         due(20, on: bench)
+        // A probe for each of them, after 5 s, 10, 20 and so on, and then the others, one a second.
+        try bench.pass(.seconds(5 * ((1 << Int64(count)) - 1) + 30))
+        #expect(bench.appleStore.accepted.count == 20 - count)
         try bench.pass(.hours(1))
-        #expect(bench.appleStore.accepted.count == 19)
+        #expect(bench.appleStore.accepted.count == 20 - count)
         #expect(bench.deadLetters().isEmpty)
         isRight = true
         try bench.pass(.minutes(11))
