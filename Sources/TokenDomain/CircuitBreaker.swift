@@ -36,6 +36,8 @@ package struct CircuitBreaker: Equatable, Sendable {
     }
 
     package private(set) var state = State.open
+    /// Something changed on our side while a probe was under way, which was sent before.
+    private var isAnotherWanted = false
 
     package init() {}
 
@@ -102,6 +104,7 @@ package struct CircuitBreaker: Equatable, Sendable {
     package mutating func abandonProbe(now: Timestamp) {
         if case .probing(let trouble, let interval) = state {
             state = .stopped(trouble, probeAt: now, interval: interval)
+            isAnotherWanted = false
         }
     }
 
@@ -112,10 +115,14 @@ package struct CircuitBreaker: Equatable, Sendable {
         }
     }
 
-    /// Something changed on our side: a stopped lane is probed with its next request.
+    /// Something changed on our side: a stopped lane is probed with its next request, one that is being
+    /// probed once more where that probe fails.
     package mutating func probeSoon() {
-        if case .stopped(let trouble, _, let interval) = state {
+        switch state {
+        case .stopped(let trouble, _, let interval):
             state = .stopped(trouble, probeAt: Timestamp(milliseconds: 0), interval: interval)
+        case .probing: isAnotherWanted = true
+        case .open: break
         }
     }
 
@@ -124,6 +131,7 @@ package struct CircuitBreaker: Equatable, Sendable {
             return nil
         }
         state = .open
+        isAnotherWanted = false
         return interval.count > 0 ? .reopened : nil
     }
 
@@ -153,7 +161,9 @@ package struct CircuitBreaker: Equatable, Sendable {
     }
 
     private mutating func stop(_ trouble: LaneTrouble, after wait: Milliseconds, now: Timestamp) {
-        state = .stopped(trouble, probeAt: now + wait, interval: wait)
+        let probeAt = isAnotherWanted ? Timestamp(milliseconds: 0) : now + wait
+        state = .stopped(trouble, probeAt: probeAt, interval: wait)
+        isAnotherWanted = false
     }
 }
 

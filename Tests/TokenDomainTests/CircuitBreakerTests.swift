@@ -38,6 +38,24 @@ import TokenDomain
         #expect(breaker.state == .open)
     }
 
+    /// The probe under way was signed before: its answer says nothing of the mended key.
+    @Test func `probes once more at once where something changed while it was probed`() {
+        var breaker = CircuitBreaker()
+        let bad = CircuitBreaker.Outcome.trouble(.misdirected, until: nil)
+        breaker.started(now: Self.now)
+        expect(Self.hear(bad, &breaker), .stopped(.misdirected))
+        let probe = Self.now + .seconds(5)
+        breaker.started(now: probe)
+        breaker.probeSoon()
+        #expect(breaker.opensAt(now: probe) == nil)
+        expect(Self.hear(bad, &breaker, at: probe), nil)
+        #expect(breaker.opensAt(now: probe) == probe)
+        // Once.
+        breaker.started(now: probe)
+        expect(Self.hear(bad, &breaker, at: probe), nil)
+        #expect(breaker.opensAt(now: probe) == probe + .seconds(20))
+    }
+
     @Test func `is stopped once the request with a new signature has no good answer either`() {
         var breaker = CircuitBreaker()
         breaker.started(now: Self.now)
