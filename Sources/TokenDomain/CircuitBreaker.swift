@@ -14,7 +14,8 @@ package struct CircuitBreaker: Equatable, Sendable {
         /// One request may go at `probeAt`, signed anew. `interval` is zero for the one retry that
         /// follows a first 401 at once.
         case stopped(LaneTrouble, probeAt: Timestamp, interval: Milliseconds)
-        case probing(LaneTrouble, interval: Milliseconds)
+        /// `isAnotherWanted`: something changed on our side since it was sent.
+        case probing(LaneTrouble, interval: Milliseconds, isAnotherWanted: Bool = false)
     }
 
     /// What is logged and counted.
@@ -36,8 +37,6 @@ package struct CircuitBreaker: Equatable, Sendable {
     }
 
     package private(set) var state = State.open
-    /// Something changed on our side while a probe was under way, which was sent before.
-    private var isAnotherWanted = false
 
     package init() {}
 
@@ -62,7 +61,7 @@ package struct CircuitBreaker: Equatable, Sendable {
     /// Whether the lane has been found to be in trouble: not while one bad signature is all there is.
     package var isStopped: Bool {
         switch state {
-        case .stopped(_, _, let interval), .probing(_, let interval): interval.count > 0
+        case .stopped(_, _, let interval), .probing(_, let interval, _): interval.count > 0
         case .open: false
         }
     }
@@ -91,7 +90,7 @@ package struct CircuitBreaker: Equatable, Sendable {
             // A 429 comes after the key was accepted: it ends a probe too.
             return succeed()
         case .inconclusive:
-            guard case .probing(let trouble, let interval) = state else {
+            guard case .probing(let trouble, let interval, _) = state else {
                 return nil
             }
             return fail(trouble, again: interval, after: interval, now: now)
@@ -102,9 +101,8 @@ package struct CircuitBreaker: Equatable, Sendable {
 
     /// The request that was a probe will have no answer: its partition is gone.
     package mutating func abandonProbe(now: Timestamp) {
-        if case .probing(let trouble, let interval) = state {
+        if case .probing(let trouble, let interval, _) = state {
             state = .stopped(trouble, probeAt: now, interval: interval)
-            isAnotherWanted = false
         }
     }
 
@@ -121,22 +119,22 @@ package struct CircuitBreaker: Equatable, Sendable {
         switch state {
         case .stopped(let trouble, _, let interval):
             state = .stopped(trouble, probeAt: Timestamp(milliseconds: 0), interval: interval)
-        case .probing: isAnotherWanted = true
+        case .probing(let trouble, let interval, _):
+            state = .probing(trouble, interval: interval, isAnotherWanted: true)
         case .open: break
         }
     }
 
     private mutating func succeed() -> Change? {
-        guard case .probing(_, let interval) = state else {
+        guard case .probing(_, let interval, _) = state else {
             return nil
         }
         state = .open
-        isAnotherWanted = false
         return interval.count > 0 ? .reopened : nil
     }
 
     private mutating func fail(_ trouble: LaneTrouble, now: Timestamp) -> Change? {
-        guard case .probing(_, let interval) = state else {
+        guard case .probing(_, let interval, _) = state else {
             if trouble == .unauthorized {
                 // Once, with a new signature; other requests in flight wait for their responses.
                 stop(trouble, after: Milliseconds(0), now: now)
@@ -161,9 +159,11 @@ package struct CircuitBreaker: Equatable, Sendable {
     }
 
     private mutating func stop(_ trouble: LaneTrouble, after wait: Milliseconds, now: Timestamp) {
-        let probeAt = isAnotherWanted ? Timestamp(milliseconds: 0) : now + wait
+        var probeAt = now + wait
+        if case .probing(_, _, isAnotherWanted: true) = state {
+            probeAt = Timestamp(milliseconds: 0)
+        }
         state = .stopped(trouble, probeAt: probeAt, interval: wait)
-        isAnotherWanted = false
     }
 }
 

@@ -250,16 +250,14 @@ extension TokenAccount {
             debt = nil
             waitingNotice = nil
             waitingReminder = nil
-            if lastAccepted != nil {
-                // The next month is owed all the same, and none that was told since.
-                oweNextMonth(
-                    after: intent,
-                    isFirst: false,
-                    instead: held,
-                    at: answer.answeredAt,
-                    policy: policy
-                )
-            }
+            // The next month is owed all the same, and none that was told since.
+            oweNextMonth(
+                after: intent,
+                isFirst: false,
+                instead: held,
+                at: answer.answeredAt,
+                policy: policy
+            )
         }
         return effects
             + advance(now: answer.answeredAt, mayTellDuplicate: false, policy: policy)

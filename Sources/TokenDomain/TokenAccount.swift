@@ -139,15 +139,16 @@ package struct TokenAccount: Equatable, Sendable {
 
     /// Whether a debt of its own was refused: a person has it, and Apple's asking changes nothing.
     package var hasParkedDebt: Bool {
-        parked.contains { $0.reason != .request && !isOutdated($0) }
+        parked.contains(where: isOwed)
     }
 
     /// The same of what a reminder asks for in a month: its first report, or that month's.
     func hasParkedDebt(for month: CalendarMonth) -> Bool {
-        parked.contains { intent in
-            intent.reason != .request && !isOutdated(intent)
-                && (lastAccepted == nil || month <= intent.lastMonth)
-        }
+        parked.contains { isOwed($0) && (lastAccepted == nil || month <= $0.lastMonth) }
+    }
+
+    private func isOwed(_ intent: ReportIntent) -> Bool {
+        intent.reason != .request && !isOutdated(intent)
     }
 
     /// Whether a report is under way, or asked for and waits its turn.

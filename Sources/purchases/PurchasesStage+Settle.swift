@@ -128,17 +128,11 @@ extension PurchasesStage {
     ) throws(StoreFault) {
         var item = item
         var fault = fault
-        var dropsRestatement = false
-        if requestIdentifier == nil {
-            dropsRestatement = try isRestatementToDrop(
-                fault,
-                item,
-                place,
-                event,
-                &book,
-                now: plan.now
-            )
-        }
+        // What Apple refuses may be the restatement's fault or not.
+        let isOurs = requestIdentifier == nil
+        let dropsRestatement =
+            isOurs
+            ? try isRestatementToDrop(fault, item, place, event, &book, now: plan.now) : false
         if dropsRestatement {
             fault.message +=
                 " It is as it was restated while it was not owed, and that is dropped: a replay sends"
@@ -186,8 +180,7 @@ extension PurchasesStage {
     /// the same again would be refused for ever.
     ///
     /// A refund is, where it is more than its buy and was not: with other refunds it may fit another time.
-    /// What Apple refuses may be the restatement's fault or not. Where the sale's own event is forgotten
-    /// the restatement is the dead letter.
+    /// Where the sale's own event is forgotten the restatement is the dead letter.
     private func isRestatementToDrop(
         _ fault: Fault,
         _ item: BookedItem,

@@ -147,7 +147,7 @@ extension Sender {
             writer.field("state", "stopped")
             writer.field("because", trouble.rawValue)
             writer.field("until", probeAt.milliseconds)
-        case .probing(let trouble, _):
+        case .probing(let trouble, _, _):
             writer.field("state", "probing")
             writer.field("because", trouble.rawValue)
         }

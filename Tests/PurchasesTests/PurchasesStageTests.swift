@@ -961,14 +961,20 @@ import TokenWire
         expectAccountCloses(bench)
     }
 
-    /// Its month is over when its buy finds a token after all: only who sends it again tells it.
-    @Test func `takes a refund again whose buy was reported after its own time was over`() throws {
-        let bench = bench()
+    /// A buy "a" and its refund "r", of which no token came in time.
+    private func notOwed(_ bench: PurchasesBench) throws -> (CustomerID, refund: PurchaseEvent) {
         let anna = bench.customer(1)
         let refund = bench.refund("r", of: "a", anna, exclusive: 4_000)
         bench.sale(bench.buy("a", anna))
         bench.sale(refund)
         try bench.pass(.hours(25))
+        return (anna, refund)
+    }
+
+    /// Its month is over when its buy finds a token after all: only who sends it again tells it.
+    @Test func `takes a refund again whose buy was reported after its own time was over`() throws {
+        let bench = bench()
+        let (anna, refund) = try notOwed(bench)
         #expect(Set(try bench.words()) == ["a not_owed", "r not_owed"])
         try bench.pass(.days(32))
         bench.sale(refund)
@@ -991,11 +997,7 @@ import TokenWire
         throws
     {
         let bench = bench()
-        let anna = bench.customer(1)
-        let refund = bench.refund("r", of: "a", anna, exclusive: 4_000)
-        bench.sale(bench.buy("a", anna))
-        bench.sale(refund)
-        try bench.pass(.hours(25))
+        let (anna, refund) = try notOwed(bench)
         bench.sale(
             bench.change("r", anna, .restate) {
                 $0.taxAmount = Milliunits(4_000)

@@ -60,6 +60,17 @@ private typealias Fixtures = ReportFixtures
             }
         }
 
+        /// Apple refuses what is under way.
+        mutating func refuse() {
+            let answer = Fixtures.answer(
+                .rejected(.refused),
+                to: account,
+                at: now,
+                httpStatus: 400
+            )
+            _ = account.absorb(answer, policy: policy)
+        }
+
         /// Apple reminds, and nothing is sent yet.
         mutating func hearReminder(_ uuid: String) -> Absorption {
             let notice = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: uuid, at: now)
@@ -244,13 +255,7 @@ private typealias Fixtures = ReportFixtures
         token.now = Self.january.adding(2).start
         _ = token.account.advance(now: token.now, policy: Self.policy)
         #expect(token.account.current?.reason == .month)
-        let answer = Fixtures.answer(
-            .rejected(.refused),
-            to: token.account,
-            at: token.now,
-            httpStatus: 400
-        )
-        _ = token.account.absorb(answer, policy: Self.policy)
+        token.refuse()
         #expect(token.account.hasParkedDebt)
         return token
     }
@@ -286,13 +291,7 @@ private typealias Fixtures = ReportFixtures
             policy: Self.policy
         )
         expect(absorption, .owed)
-        let answer = Fixtures.answer(
-            .rejected(.refused),
-            to: token.account,
-            at: token.now,
-            httpStatus: 400
-        )
-        _ = token.account.absorb(answer, policy: Self.policy)
+        token.refuse()
         token.run(until: Self.january.adding(7).start + .hours(1))
         #expect(token.months == [0, 2, 3, 4, 5, 6])
     }

@@ -220,11 +220,12 @@ package struct PurchaseRules {
             add(.unknownCurrency, .pricingCurrency, "Send a currency code of ISO 4217, as EUR.")
         }
         guard let reporting = event.reportingCurrency else {
-            let isConverted =
-                event.pricingCurrency.map { !codes.reportingCurrencies.contains($0) } ?? true
-            if event.exchangeRate != nil, event.kind == .buy, !isConverted {
+            guard event.exchangeRate != nil, event.kind == .buy else {
+                return
+            }
+            if let pricing = event.pricingCurrency, codes.reportingCurrencies.contains(pricing) {
                 forbid(true, .exchangeRate, of: "A sale in a reporting currency")
-            } else if event.exchangeRate != nil, event.kind == .buy {
+            } else {
                 add(
                     .missingField,
                     .reportingCurrency,

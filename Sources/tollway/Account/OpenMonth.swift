@@ -10,9 +10,7 @@ extension TokenAccount {
             return CalendarMonth(number: .min)
         }
         let refused = parked.filter { !isOutdated($0) }
-        var months = (refused + [current].compactMap { $0 }).compactMap { intent in
-            OpenMonth.month(of: intent.reason) { intent.month }
-        }
+        var months = (refused + [current].compactMap { $0 }).compactMap(OpenMonth.month)
         if let debt {
             months.append(debt.month ?? CalendarMonth(number: .min))
         }
@@ -23,12 +21,9 @@ extension TokenAccount {
 /// Which calendar month a report is for.
 enum OpenMonth {
     /// Nil of what was asked for; the first there is of what is owed once alone.
-    fileprivate static func month(
-        of reason: ReportReason,
-        _ repeated: () -> CalendarMonth
-    ) -> CalendarMonth? {
-        switch reason {
-        case .month, .reminder: repeated()
+    fileprivate static func month(of intent: ReportIntent) -> CalendarMonth? {
+        switch intent.reason {
+        case .month, .reminder: intent.month
         case .request: nil
         case .hold, .deadline, .duplicate, .unreported, .unknown: CalendarMonth(number: .min)
         }

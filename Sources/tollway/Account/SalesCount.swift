@@ -237,7 +237,8 @@ struct SalesCount {
                 stated: event?.receivedAt,
                 recordTime: recordTime
             )
-            let content = event.map(book.content)
+            let app = event.map(book.app) ?? 0
+            let content = event.map { Self.content($0, app: app) }
             let refusedFirst =
                 ReplayHistory(of: record, in: batch) == nil
                 ? content.flatMap { refused[$0] } : nil
@@ -257,7 +258,6 @@ struct SalesCount {
             }
             // A sale that was refused is no sale: the same again is not a repeat.
             let isSeen = content.map(seen.contains) ?? false
-            let app = event.map(book.app) ?? 0
             var line = book.lines[app, default: SalesLine()]
             line.received += 1
             book.unnamedCount += app == 0 && event?.bundleID != nil ? 1 : 0
@@ -410,8 +410,7 @@ struct SalesCount {
     }
 
     /// What is compared to know a repeat, as the worker does.
-    private func content(_ event: PurchaseEvent) -> Int {
-        let app = app(of: event)
+    private static func content(_ event: PurchaseEvent, app: Int64) -> Int {
         var content = event.normalized(appAppleID: app)
         if app == 0 {
             content.bundleID = event.bundleID

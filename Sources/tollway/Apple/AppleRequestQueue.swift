@@ -205,10 +205,8 @@ final class AppleRequestQueue<Subject> {
             again(waiting, response.tag, failure.message, &state, in: lane)
         case .answered(let answer) where answer.status == 401 || answer.status == 403:
             keys.heard(httpStatus: answer.status, of: lane, signedWith: keyID)
-            let countMax =
-                answer.status == 401
-                ? max(keyCount(lane.appAppleID), AppleRequestQueueLimits.signatureCount)
-                : keyCount(lane.appAppleID)
+            let signatureCount = answer.status == 401 ? AppleRequestQueueLimits.signatureCount : 1
+            let countMax = max(keyCount(lane.appAppleID), signatureCount)
             guard waiting.refusalCount + 1 < countMax else {
                 let trouble = AppleTrouble.refused(lane, httpStatus: answer.status)
                 state.trouble = trouble
