@@ -23,6 +23,52 @@ struct `An open transaction` {
         try unsafe transaction.abort()
         #expect(try trace(Self.id).exitCode == 3)
     }
+
+    @Test func `may hide dead letters, which every look at them says`() throws {
+        let world = try DeadLetterWorld()
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 21)
+        let topic = Topic.deadLetters(.decode).name(prefix: world.prefix)
+        let transaction = try unsafe OpenTransaction(on: topic, world.settings.bootstrapServers)
+        try maker.write(.unknownApp, 1, to: 0..<1, world)
+        let sentence = "an open transaction holds back \(topic)/0"
+        for verb in ["groups", "ls", "count", "export", "plan", "replay"] {
+            let look = try world.dlq(verb)
+            #expect(look.exitCode == 75, "\(verb)")
+            #expect(look.talk.contains(sentence), "\(verb): \(look.talk)")
+        }
+        try maker.write(.unknownApp, 1, to: 1..<2, world)
+        let count = try world.dlq("count")
+        #expect(count.exitCode == 0 && count.output == "1\n")
+        #expect(count.talk.contains(sentence), "\(count.talk)")
+        try unsafe transaction.abort()
+        let all = try world.dlq("count")
+        #expect(all.output == "2\n" && !all.talk.contains("transaction"), "\(all.talk)")
+    }
+
+    /// Kafka aborts it within two of its own intervals of ten seconds.
+    @Test func `is waited for where what it hides keeps a dead letter from going`() throws {
+        let world = try DeadLetterWorld(partitionCount: 1)
+        let transaction = try unsafe OpenTransaction(
+            on: Topic.purchasesOutcomes.name(prefix: world.prefix),
+            world.settings.bootstrapServers,
+            timeoutMilliseconds: 10_000
+        )
+        try world.change(of: "c1.a", settledAfter: 1)
+        let plan = try world.dlq("plan", "-o", "json").object()
+        let skipped = try #require(plan["skipReasons"] as? [[String: Any]])
+        #expect(skipped.map { $0["why"] as? String } == ["order_rules"])
+        unsafe withExtendedLifetime(transaction) {}
+    }
+
+    @Test func `cannot be asked for where the ledger is not there`() throws {
+        let world = try DeadLetterWorld(partitionCount: 1)
+        try world.change(of: "c1.a", settledAfter: nil)
+        let admin = try world.openAdmin()
+        defer { admin.close() }
+        try admin.deleteTopics([Topic.purchasesOutcomes.name(prefix: world.prefix)])
+        let plan = try world.dlq("plan")
+        #expect(plan.exitCode == 3 && plan.talk.contains("Kafka shows no topic"), "\(plan.talk)")
+    }
 }
 
 /// A transaction with one record in it that stays open until it is aborted.
@@ -35,9 +81,16 @@ struct `An open transaction` {
 
     private let handle: OpaquePointer
 
-    init(on topic: String, _ bootstrapServers: String) throws {
+    init(
+        on topic: String,
+        _ bootstrapServers: String,
+        timeoutMilliseconds: Int = 60_000
+    ) throws {
         let settings = unsafe rd_kafka_conf_new()
-        let values = ["bootstrap.servers": bootstrapServers, "transactional.id": "\(topic).open"]
+        let values = [
+            "bootstrap.servers": bootstrapServers, "transactional.id": "\(topic).open",
+            "transaction.timeout.ms": "\(timeoutMilliseconds)",
+        ]
         for (name, value) in values {
             unsafe rd_kafka_conf_set(settings, name, value, nil, 0)
         }

@@ -121,11 +121,6 @@ struct TokenCount {
                 return
             }
             let value = batch.arena.span.extracting(record.value.indices)
-            // The record's own time is gone with it: its dead letter is a moment younger.
-            let time = TokenReceived.receivedAt(
-                stated: StatedTime.read(value),
-                recordTime: Timestamp(milliseconds: record.timestampMilliseconds)
-            )
             let subject = book.subjects.read(value)
             // A report that Apple refused: report's state has its token. What came in elsewhere may
             // have any field.
@@ -136,7 +131,14 @@ struct TokenCount {
                 RecordPlace(origin: deadLetter, in: batch.arena.span),
                 at: record.timestampMilliseconds
             )
-            guard book.window.contains(time) else {
+            guard
+                let time = Self.timeOfInput(
+                    value,
+                    of: worker,
+                    recordTime: Timestamp(milliseconds: record.timestampMilliseconds)
+                ),
+                book.window.contains(time)
+            else {
                 return
             }
             let app = subject.appAppleID ?? 0
@@ -145,6 +147,30 @@ struct TokenCount {
             line.deadLetters += 1
             book.lines[app] = line
         }
+    }
+
+    /// When the token of a dead letter came in, as it is counted where its stage read it.
+    ///
+    /// A dead letter may be much younger than its token: it was sent back, and failed again. Nil where the
+    /// record is not counted as one that came in.
+    private static func timeOfInput(
+        _ value: Span<UInt8>,
+        of worker: Worker,
+        recordTime: Timestamp
+    ) -> Timestamp? {
+        do throws(WireFault) {
+            switch worker {
+            case .dedupe: return try TokenDecoded(reading: value).receivedAt
+            case .report:
+                let token = try TokenDistinct(reading: value)
+                return token.isInput ? token.receivedAt : nil
+            default: break
+            }
+        } catch {
+            // It was refused because it cannot be read.
+        }
+        // The record's own time is gone with it: its dead letter is a moment younger.
+        return TokenReceived.receivedAt(stated: StatedTime.read(value), recordTime: recordTime)
     }
 
     // MARK: dedupe
@@ -226,8 +252,7 @@ struct TokenCount {
                 book.countUnreadable(record, of: .tokensDistinct, by: .report, in: batch)
                 return
             }
-            guard token.role != .seen, token.promotedFrom == nil,
-                book.window.contains(token.receivedAt), let app = token.appAppleID
+            guard token.isInput, book.window.contains(token.receivedAt), let app = token.appAppleID
             else {
                 return
             }
@@ -308,6 +333,11 @@ struct TokenCount {
         }
         self = copy
     }
+}
+
+extension TokenDistinct {
+    /// Whether it is a token that came in, and no word about one that did.
+    fileprivate var isInput: Bool { role != .seen && promotedFrom == nil }
 }
 
 extension AccountLine {

@@ -22,6 +22,9 @@ enum DeadLetterCommand {
         are open, which is neither replayed nor discarded.
         """
 
+    static let nothingHelp =
+        "Exit 3 if nothing matched, 75 if a transaction that does not end may hide what does."
+
     static let groups = Verb(
         words: ["dlq", "groups"],
         summary: "what is in the dead letters, by stage, reason and kind: start here",
@@ -33,7 +36,7 @@ enum DeadLetterCommand {
             and what to do about it: Deploy/RUNBOOK.md, "Dead letters grow". -o json has the
             fault's sentence and an example for tollway dlq show.
             \(filterHelp)
-            Exit 3 if nothing matched.
+            \(nothingHelp)
             """,
         run: runGroups
     )
@@ -53,7 +56,7 @@ enum DeadLetterCommand {
             given; how many match in all is not said then, and those of workers with very
             different clocks may be left out.
             \(filterHelp)
-            Exit 3 if nothing matched.
+            \(nothingHelp)
             """,
         run: runList
     )
@@ -77,7 +80,7 @@ enum DeadLetterCommand {
         words: ["dlq", "count"],
         summary: "how many dead letters match, as a number",
         options: DeadLetterFilter.options + [all],
-        details: "\(filterHelp)\nExit 3 if nothing matched.",
+        details: "\(filterHelp)\n\(nothingHelp)",
         run: runCount
     )
 
@@ -91,7 +94,7 @@ enum DeadLetterCommand {
             Always NDJSON, whatever -o says. Tokens, payloads, customers and keys are masked
             unless --reveal; a revealed value that is no UTF-8 comes as valueBase64 too.
             \(filterHelp)
-            Exit 3 if nothing matched.
+            \(nothingHelp)
             """,
         run: runExport
     )
@@ -112,10 +115,10 @@ enum DeadLetterCommand {
             return true
         }
         guard groups.count > 0 else {
-            throw nothingMatched(scan, otherNameCount)
+            throw try nothingMatched(scan, otherNameCount)
         }
         Console.write(groups.text(format: invocation.output, now: now))
-        sayOtherNames(otherNameCount)
+        try sayUnseen(scan, otherNameCount)
         if groups.otherCount > 0 {
             Console.say("\(groups.otherCount) more of kinds that found no room in the table")
         }
@@ -144,8 +147,8 @@ enum DeadLetterCommand {
             invocation.output == .table
                 ? "\(count)\n" : "{\"count\":\(count),\"otherNameCount\":\(otherNameCount)}\n"
         )
-        sayOtherNames(otherNameCount)
-        return count > 0 ? .ok : .nothingMatched
+        let isHindered = try sayUnseen(scan, otherNameCount)
+        return count > 0 ? .ok : isHindered ? .tryAgain : .nothingMatched
     }
 
     // MARK: - Lists
@@ -193,10 +196,10 @@ enum DeadLetterCommand {
             }
         } while !list.hasNewest(unreadUntil: unreadUntil)
         guard list.seenCount > 0 else {
-            throw nothingMatched(scan, otherNameCount)
+            throw try nothingMatched(scan, otherNameCount)
         }
         Console.write(list.text(format: invocation.output))
-        sayOtherNames(otherNameCount)
+        try sayUnseen(scan, otherNameCount)
         if list.seenCount > limit, unreadUntil == nil {
             Console.say("the newest \(limit) of \(list.seenCount); --limit shows more")
         }
@@ -232,9 +235,9 @@ enum DeadLetterCommand {
         }
         Console.stream(page)
         guard count > 0 else {
-            throw nothingMatched(scan, otherNameCount)
+            throw try nothingMatched(scan, otherNameCount)
         }
-        sayOtherNames(otherNameCount)
+        try sayUnseen(scan, otherNameCount)
         return .ok
     }
 
@@ -395,24 +398,40 @@ enum DeadLetterCommand {
         try scan.settled(since: since, progress: ScanProgress("records of earlier replays"))
     }
 
-    static func sayOtherNames(_ count: Int) {
-        if let text = DeadLetterFilter.otherNames(count) {
-            Console.say(text)
-        }
-    }
-
-    private static func nothingMatched(
+    /// Says what may match and was not seen.
+    ///
+    /// - Returns: whether an open transaction hides dead letters.
+    @discardableResult
+    static func sayUnseen(
         _ scan: DeadLetterScan,
         _ otherNameCount: Int
-    ) -> CommandFailure {
-        CommandFailure(
-            .nothingMatched,
-            code: "dlq.nothing_matched",
+    ) throws(CommandFailure) -> Bool {
+        if let text = DeadLetterFilter.otherNames(otherNameCount) {
+            Console.say(text)
+        }
+        guard let hindrance = try scan.hindrance() else {
+            return false
+        }
+        Console.say("note: \(hindrance)")
+        return true
+    }
+
+    /// - Throws: what keeps Kafka from being asked.
+    static func nothingMatched(
+        _ scan: DeadLetterScan,
+        _ otherNameCount: Int,
+        _ sentence: String? = nil
+    ) throws(CommandFailure) -> CommandFailure {
+        let hindrance = try scan.hindrance()
+        let what =
             scan.filter.words.isEmpty && !scan.includesSettled
-                ? "no dead letter is open"
-                : "no \(scan.includesSettled ? "" : "open ")dead letter matches:"
-                    + " \(scan.filter.text)"
-                    + (DeadLetterFilter.otherNames(otherNameCount).map { "; " + $0 } ?? "")
+            ? "no dead letter is open"
+            : "no \(scan.includesSettled ? "" : "open ")dead letter matches: \(scan.filter.text)"
+        let notes = [DeadLetterFilter.otherNames(otherNameCount), hindrance].compactMap { $0 }
+        return CommandFailure(
+            hindrance == nil ? .nothingMatched : .tryAgain,
+            code: hindrance == nil ? "dlq.nothing_matched" : "dlq.held_back",
+            ([sentence ?? what] + notes).joined(separator: "; ")
         )
     }
 }

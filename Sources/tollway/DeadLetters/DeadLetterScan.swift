@@ -182,11 +182,18 @@ struct DeadLetterScan {
             filter.offsetMin > 0
             ? .offset(filter.offsetMin)
             : filter.since.map { .timestamp($0 - Self.clockSkewMilliseconds) } ?? .earliest
-        var places: [TopicPartition: LogBrowser.Start] = [:]
+        return try partitions(stages).reduce(into: [:]) { $0[$1] = start }
+    }
+
+    /// Those that the filter means.
+    private func partitions(
+        _ stages: [Worker]
+    ) throws(CommandFailure) -> Set<TopicPartition> {
         let topics = try KafkaQuestion.ask(configuration) {
             admin throws(LogFault) -> [TopicDescription] in
             try admin.topics()
         }
+        var found: Set<TopicPartition> = []
         for stage in stages {
             let name = Topic.deadLetters(stage).name(prefix: prefix)
             let count = topics.first { $0.name == name }?.partitions.count ?? 0
@@ -194,10 +201,16 @@ struct DeadLetterScan {
             where filter.partitions.isEmpty
                 || filter.partitions.contains(where: { $0.contains(Int64(partition)) })
             {
-                places[TopicPartition(topic: name, partition: Int32(partition))] = start
+                found.insert(TopicPartition(topic: name, partition: Int32(partition)))
             }
         }
-        return places
+        return found
+    }
+
+    /// What keeps dead letters from being seen, in words; nil where all are: one that was written behind
+    /// a transaction that does not end is in no scan.
+    func hindrance() throws(CommandFailure) -> String? {
+        try OpenTransactions(in: partitions(stages()), configuration).sentence
     }
 
     private static let clockSkewMilliseconds: Int64 = 600_000

@@ -137,14 +137,20 @@ struct Ledger {
             try admin.topics().first { $0.name == topic }?.partitions.count ?? 0
         }
         guard partitionCount > 0 else {
-            return
+            throw CommandFailure(
+                .nothingMatched,
+                code: "kafka.no_topic",
+                "Kafka shows no topic \(topic), which says what Apple has accepted:"
+                    + " see tollway topics plan"
+            )
         }
         let start: LogBrowser.Start =
             since.map { .timestamp(max(0, $0 - clockSkewMilliseconds)) } ?? .earliest
         let places = (0..<partitionCount).map { number in
             (TopicPartition(topic: topic, partition: Int32(number)), start)
         }
-        let scan = TopicScan(configuration: configuration, topics: [topic])
+        // What an open transaction hides may be what keeps a dead letter from going.
+        let scan = TopicScan(configuration: configuration, topics: [topic], isToHighWatermark: true)
         let progress = ScanProgress("records of the ledger")
         try scan.run(from: Dictionary(uniqueKeysWithValues: places)) {
             batch throws(CommandFailure) in

@@ -242,17 +242,15 @@ enum ReplayCommand {
         var order = asked
         order.forgottenBefore = try ReplayMemory.forgottenBefore(order.configuration, now: now)
         let plan = try ReplayPlanner(order: order).plan()
+        let scan = DeadLetterScan(configuration: order.configuration, filter: order.filter)
         guard plan.matchedCount > 0 else {
-            throw CommandFailure(
-                .nothingMatched,
-                code: "dlq.nothing_matched",
-                order.plan != nil
-                    ? "none of the plan's dead letters is open any more"
-                    : "no open dead letter matches: \(order.filter.text)"
-                        + (DeadLetterFilter.otherNames(plan.otherNameCount).map { "; " + $0 } ?? "")
+            throw try DeadLetterCommand.nothingMatched(
+                scan,
+                plan.otherNameCount,
+                order.plan == nil ? nil : "none of the plan's dead letters is open any more"
             )
         }
-        DeadLetterCommand.sayOtherNames(plan.otherNameCount)
+        try DeadLetterCommand.sayUnseen(scan, plan.otherNameCount)
         return ReplayPlanText(order: order, plan: plan)
     }
 

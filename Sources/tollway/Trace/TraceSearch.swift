@@ -30,7 +30,8 @@ struct TraceSearch {
     private var stateReadAt: Int64 = 0
     /// The newest value of report's state.
     private(set) var account: TokenAccount?
-    /// When that was written: an outcome is written with it, so none is younger.
+    /// When the newest of its values was written, by whatever clock: an outcome is written with one of
+    /// them, so none is younger.
     private(set) var accountAt: Int64?
     /// The newest word of dedupe about it.
     private(set) var distinct: TokenDistinct?
@@ -66,7 +67,7 @@ struct TraceSearch {
             .reportsOutcomes,
             from: reportedFrom(told),
             // What is under way may have been decided long ago.
-            until: account?.current == nil ? accountAt.map { $0 + Self.repeatMilliseconds } : nil
+            until: account?.current == nil ? reportedUntil : nil
         )
         readOutcomes(outcomes)
         trail.add(try searchByID(.deadLetters(.report)), telling: &events)
@@ -105,6 +106,12 @@ struct TraceSearch {
         try topics.search(topic, key: Array(id.text.utf8), from: from, until: until)
     }
 
+    /// What report has accepted lies before it, UNIX milliseconds; nil where nothing says so.
+    private var reportedUntil: Int64? {
+        [accountAt, account?.lastAcceptedAt?.milliseconds].compactMap { $0 }.max()
+            .map { $0 + Self.repeatMilliseconds }
+    }
+
     // MARK: What is keyed by the id
 
     mutating func readState() throws(LogFault) {
@@ -114,7 +121,7 @@ struct TraceSearch {
         var newest: TopicReader.Found?
         for found in try searchState() {
             newest = found
-            accountAt = found.timestamp
+            accountAt = max(accountAt ?? .min, found.timestamp)
             let value: TokenAccount
             do throws(WireFault) {
                 value = try TokenAccount(reading: found.value.span)

@@ -13,7 +13,12 @@ private final class CountWorld {
     private static let replayHeader = "tollway.dlq.replay_id"
 
     let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000) - 60_000)
-    private var records: AccountRecords { AccountRecords(now: now) }
+    private var records: AccountRecords { records(0) }
+
+    private func records(_ daysAgo: Int64) -> AccountRecords {
+        AccountRecords(now: now + -.days(daysAgo))
+    }
+
     private static let ledgers: [Topic] = [.reportsOutcomes, .purchasesOutcomes]
     private let topics =
         AccountEnds.topics + CountWorld.ledgers + [
@@ -148,22 +153,24 @@ private final class CountWorld {
         try write(.reportsOutcomes, key: id, outcome.write)
     }
 
-    func decoded(_ id: String, isReplayed: Bool = false) throws {
+    func decoded(_ id: String, isReplayed: Bool = false, daysAgo: Int64 = 0) throws {
         try write(
             .tokensDecoded,
             key: id,
             headers: replayed(isReplayed),
-            records.decoded(id).write
+            records(daysAgo).decoded(id).write
         )
     }
 
-    func distinct(_ id: String, isReplayed: Bool = false) throws {
-        try write(
-            .tokensDistinct,
-            key: id,
-            headers: replayed(isReplayed),
-            records.distinct(id).write
-        )
+    func distinct(
+        _ id: String,
+        isReplayed: Bool = false,
+        daysAgo: Int64 = 0,
+        promotedFrom: String? = nil
+    ) throws {
+        var value = records(daysAgo).distinct(id)
+        value.promotedFrom = promotedFrom.map { TokenID($0) }
+        try write(.tokensDistinct, key: id, headers: replayed(isReplayed), value.write)
     }
 
     func reported(_ id: String) throws {
@@ -178,12 +185,20 @@ private final class CountWorld {
     }
 
     /// The dead letter of the token at an offset of what a stage reads first.
-    func deadLetter(_ worker: Worker, of id: String, at offset: Int64) throws {
+    func deadLetter(
+        _ worker: Worker,
+        of id: String,
+        at offset: Int64,
+        daysAgo: Int64 = 0,
+        promotedFrom: String? = nil
+    ) throws {
+        var distinct = records(daysAgo).distinct(id)
+        distinct.promotedFrom = promotedFrom.map { TokenID($0) }
         try deadLetter(
             worker,
             key: id,
             at: offset,
-            worker == .dedupe ? records.decoded(id).write : records.distinct(id).write
+            worker == .dedupe ? records(daysAgo).decoded(id).write : distinct.write
         )
     }
 
@@ -335,6 +350,32 @@ private final class CountWorld {
         )
         #expect(line.closes, "\(line)")
         #expect(line.repeats == 0 && line.deadLetters == 1 && line.reported == 1)
+    }
+
+    /// Its dead letter is younger than the seven days that a record's own time may differ by.
+    @Test(arguments: [Worker.dedupe, .report])
+    func `is no refused token of the week before that failed again`(worker: Worker) throws {
+        let world = try CountWorld()
+        if worker == .dedupe {
+            try world.decoded("a", isReplayed: true, daysAgo: 8)
+        } else {
+            try world.distinct("a", isReplayed: true, daysAgo: 8)
+        }
+        try world.deadLetter(worker, of: "a", at: 0, daysAgo: 8)
+        var count = try world.count()
+        var months: MonthCount?
+        try count.run(months: &months)
+        #expect(count.lines.values.allSatisfy { $0 == AccountLine() }, "\(count.lines)")
+    }
+
+    @Test func `is no promoted token that was refused`() throws {
+        let world = try CountWorld()
+        try world.distinct("a", promotedFrom: "b")
+        try world.deadLetter(.report, of: "a", at: 0, promotedFrom: "b")
+        var count = try world.count()
+        var months: MonthCount?
+        try count.run(months: &months)
+        #expect(count.lines.values.allSatisfy { $0 == AccountLine() }, "\(count.lines)")
     }
 
     /// Somebody else wrote it between two stages, and the second makes a dead letter of it.

@@ -230,7 +230,7 @@ struct `Looking at dead letters` {
 
 extension DeadLetterMaker {
     /// Writes dead letters whose keys lie in some partitions of their topic alone.
-    fileprivate mutating func write(
+    mutating func write(
         _ kind: Kind,
         _ count: Int,
         to partitions: Range<Int32>,
