@@ -36,7 +36,6 @@ struct ckafka_producer {
     rd_kafka_queue_t *queue;
     size_t queue_byte_count_max;
     size_t waiting_count, waiting_byte_count;
-    bool has_stored;  /* since the brokers were last taken for there */
     ckafka_receipt *receipts;
     size_t receipt_count, receipt_capacity, shown_count;
 };
@@ -92,18 +91,11 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void 
         ck_broken("a record had two delivery reports, or another's headers");
     p->waiting_count--;
     p->waiting_byte_count -= message->len + message->key_len;
-    p->has_stored |= !message->err;
+    /* In the order of the library's events: one that says that all brokers are down may come next. */
+    if (!message->err)
+        atomic_store(&p->watch.is_away, 0);
     add_receipt(p, l->tag, message->err);
     let_go(l);
-}
-
-/* What on_delivery saw in one call of the library's. */
-static void note_stored(ckafka_producer *p)
-{
-    if (!p->has_stored)
-        return;
-    p->has_stored = false;
-    atomic_store(&p->watch.is_away, 0);
 }
 
 static int open_topics(ckafka_producer *p, ckafka_fault *fault)
@@ -279,7 +271,6 @@ int ckafka_producer_take_receipts(ckafka_producer *p, const ckafka_receipt **rec
         result = open_client(p, fault);
     if (p->rk)
         rd_kafka_poll(p->rk, 0);
-    note_stored(p);
     if (p->rk && rd_kafka_fatal_error(p->rk, text, sizeof text)) {
         ck_watch_note(&p->watch, 3, "FATAL", text);
         result = replace_client(p, fault);
@@ -319,7 +310,6 @@ int ckafka_producer_flush(ckafka_producer *p, int deadline_ms)
 {
     if (p->rk)
         rd_kafka_flush(p->rk, deadline_ms);
-    note_stored(p);
     return p->waiting_count == 0;
 }
 

@@ -37,7 +37,7 @@ package struct WorkerEnd: Error {
     ///
     /// Leaving the group takes seconds where Kafka is away: a signal meanwhile means that the
     /// process must end and not be restarted. A fault of ours or of the configuration stays one.
-    var afterStopSignal: WorkerEnd {
+    package var afterStopSignal: WorkerEnd {
         exitCode == 75 ? .toldToStop : self
     }
 }

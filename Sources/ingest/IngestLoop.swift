@@ -111,6 +111,8 @@ final class IngestLoop {
         try turn()
     }
 
+    var isStopping: Bool { stopsAt != nil }
+
     /// Whether everything held was answered since ``stop()``, or its time is over.
     var hasStopped: Bool {
         guard let stopsAt else {
@@ -130,12 +132,13 @@ final class IngestLoop {
     func turn(waitingAtMost milliseconds: Int = 0) throws(LogFault) -> HTTPServer.Readable {
         let readable = server.run(waitingAtMost: milliseconds)
         let now = clocks.monotonic()
-        tellBroker(now: now)
-        try admit(now: now)
+        // Before anything is refused: after a pause of the process what was stored meanwhile lies there.
         if sinkWatch.map(readable.contains) ?? true || now >= sinkIsLookedAtFrom {
             sinkIsLookedAtFrom = now + Self.waitMillisecondsMax
             try hear(sink.takeReceipts(), now: now)
         }
+        tellBroker(now: now)
+        try admit(now: now)
         for entry in waiting.takeExpired(now: now) {
             answer(entry, .notStored, now: now)
         }

@@ -132,24 +132,29 @@ struct IngestRun {
             producer.close(deadlineMilliseconds: producerCloseMilliseconds)
         }
         let loginFiles = LoginFiles(of: configuration.kafka)
-        try turn(
-            loop,
-            producer,
-            signals,
-            log,
-            watch,
-            loginFiles,
-            openProducer: {
-                if let least = topics.compactMap({ watch.recordByteCountMax[$0] }).min() {
-                    try producer.limitBatches(
-                        topicByteCountMax: least,
-                        settings: configuration.kafka
-                    )
-                }
-                producer.nameTargets()
-            },
-            reload: { readRootsAgain(for: loop, configuration, log) }
-        )
+        do {
+            try turn(
+                loop,
+                producer,
+                signals,
+                log,
+                watch,
+                loginFiles,
+                openProducer: {
+                    if let least = topics.compactMap({ watch.recordByteCountMax[$0] }).min() {
+                        try producer.limitBatches(
+                            topicByteCountMax: least,
+                            settings: configuration.kafka
+                        )
+                    }
+                    producer.nameTargets()
+                },
+                reload: { readRootsAgain(for: loop, configuration, log) }
+            )
+        } catch  where loop.isStopping {
+            // What is held is answered with 503, and nobody starts it again.
+            return WorkerRun.end(for: error).afterStopSignal
+        }
         return .toldToStop
     }
 
@@ -215,7 +220,7 @@ struct IngestRun {
             if let fault = watch.fault {
                 throw fault
             }
-            if producer.isBrokerAway || loop.isStalled,
+            if !loop.isStopping, producer.isBrokerAway || loop.isStalled,
                 let end = loginFiles.end(refusal: producer.loginRefusal)
             {
                 throw end

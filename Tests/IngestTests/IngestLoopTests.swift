@@ -374,6 +374,19 @@ final class IngestBench {
         #expect(bench.health.ready.lines == ["ready: ok"])
     }
 
+    /// As with SIGSTOP: the record was stored meanwhile.
+    @Test func `hears what was stored before it calls a topic stalled`() throws {
+        let bench = try IngestBench()
+        bench.sink.stuckTopics = [Route.tokens.topic]
+        bench.post("/v1/tokens", "{\"token\":\"a\"}", tag: 1)
+        try #require(bench.turn { bench.sink.records.count == 1 })
+        bench.advance(milliseconds: TargetTopics.stalledAfterMilliseconds + 1)
+        bench.sink.settle(0..<1)
+        bench.sink.stuckTopics = []
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"b\"}").status == 202)
+        #expect(!bench.logLines.contains { $0.contains("nothing was stored") })
+    }
+
     @Test func `lets nothing in while no broker answers, stalled or not`() throws {
         let bench = try IngestBench()
         try bench.stall(.tokens)
