@@ -4,7 +4,8 @@ package import TokenDomain
 ///
 /// A key is given up for the next one when Apple refuses what it signed (401, or 403 for its role),
 /// lane by lane: an app without a release in production is refused there with every key. After the
-/// last comes the first again. A list of keys that has changed is tried from its beginning.
+/// last comes the first again, and once Apple accepts one after it had refused all. A list of keys that
+/// has changed is tried from its beginning.
 package final class KeyRing {
     /// A lane signs with another key than before.
     package struct Change: Equatable, Sendable {
@@ -22,6 +23,9 @@ package final class KeyRing {
     private var signers: [Int64: [AppStoreClient.Signer]] = [:]
     /// Of lanes that do not sign with the first.
     private var positions: [Lane: Int] = [:]
+    /// Where every key was refused since one was accepted: that was not for the key, but for the clock, or
+    /// Apple's own fault.
+    private var refusingAll: Set<Lane> = []
 
     /// A ring of keys that are loaded when they are first needed, and again after a reload.
     package init(
@@ -41,13 +45,16 @@ package final class KeyRing {
     /// Takes in what an answer says about the key that its request was signed with.
     ///
     /// Only a refusal of the key in use changes anything: what was signed before it came into use
-    /// may still be under way.
+    /// may still be under way. `httpStatus` is that of an answer.
     package func heard(
         httpStatus: Int,
         of lane: Lane,
         signedWith keyID: String
     ) {
         guard [401, 403].contains(httpStatus) else {
+            if refusingAll.remove(lane) != nil, positions[lane, default: 0] > 0 {
+                startWithFirst(lane.appAppleID, in: [lane.environment])
+            }
             return
         }
         let all = signers(of: lane.appAppleID)
@@ -57,6 +64,9 @@ package final class KeyRing {
         }
         let next = (position + 1) % all.count
         positions[lane] = next
+        if next == 0 {
+            refusingAll.insert(lane)
+        }
         changed(
             Change(lane: lane, refused: keyID, keyID: all[next].keyID, number: all[next].number)
         )

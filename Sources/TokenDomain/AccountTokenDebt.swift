@@ -91,7 +91,7 @@ package struct AccountTokenDebt: Equatable, Sendable {
 
     package mutating func absorb(_ request: Request) -> Absorption {
         touchedAt = max(touchedAt, request.requestedAt)
-        if let newest, !newest.isOlder(than: request) {
+        if let newest, !newest.isOlder(than: request), !isReplayed(request, of: newest) {
             return .outdated
         }
         newest = request
@@ -102,6 +102,15 @@ package struct AccountTokenDebt: Equatable, Sendable {
             next = request
         }
         return .owed
+    }
+
+    /// Whether the newest request has ended and is asked for again, at an offset that may be any: its topic
+    /// may have been made anew since.
+    private func isReplayed(_ request: Request, of newest: Request) -> Bool {
+        current == nil && next == nil && request.history != nil
+            && request.origin != newest.origin && request.requestedAt == newest.requestedAt
+            && request.requestID == newest.requestID
+            && request.appAccountToken == newest.appAccountToken
     }
 
     /// Ends a wait before a retry.

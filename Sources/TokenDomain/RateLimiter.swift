@@ -15,6 +15,9 @@ package struct RateLimiter: Sendable {
     /// milliseconds do; after them Apple's clock is not ours.
     package static let pastEndCountMax = 5
 
+    /// After other failures for so long, and no 429 among them, it is not the rate that stops the lane.
+    private static let otherwiseMax = Milliseconds.minutes(5)
+
     /// Requests per second for the app and environment, over all replicas.
     package var rate: Double {
         didSet { bringForward() }
@@ -29,6 +32,8 @@ package struct RateLimiter: Sendable {
     private var (heldSince, heldUntil) = (Timestamp(milliseconds: 0), Timestamp(milliseconds: 0))
     /// When Apple began to refuse everything; nil where it took a request since, or none waits.
     private var refusedSince: Timestamp?
+    /// Since the last 429: when Apple began to answer something else that is no 200; nil where it did not.
+    private var otherwiseSince: Timestamp?
     /// Since the last 200; nil before the first.
     private var refusedCount: Int?
 
@@ -123,12 +128,15 @@ package struct RateLimiter: Sendable {
     }
 
     /// For how long the lane has been held: from the first 429 after a 200, over all holds that
-    /// follow it without a 200 between them; zero while it is open.
+    /// follow it without a 200 between them; zero while it is open, or fails in another way.
     ///
     /// After a hold only an answer shows that the lane is open again, and `isWaiting` says that there
     /// will be one: a request is under way, or one is due. Where there is none, it counts as open.
     package mutating func heldTime(isWaiting: Bool, now: Timestamp) -> Milliseconds {
         if !isWaiting, holdEnd(now: now) == nil {
+            refusedSince = nil
+        }
+        if let otherwiseSince, now - otherwiseSince > Self.otherwiseMax {
             refusedSince = nil
         }
         return refusedSince.map { max(now - $0, Milliseconds(0)) } ?? Milliseconds(0)
@@ -140,6 +148,13 @@ package struct RateLimiter: Sendable {
         if sentAt > heldSince {
             refusedCount = 0
             refusedSince = nil
+        }
+    }
+
+    /// Apple answered neither with 200 nor with 429, or not at all.
+    package mutating func failedOtherwise(sentAt: Timestamp, now: Timestamp) {
+        if sentAt > heldSince {
+            otherwiseSince = min(otherwiseSince ?? now, now)
         }
     }
 
@@ -167,6 +182,7 @@ package struct RateLimiter: Sendable {
         let wait = hold.delay(failureCount: (refusedCount ?? 0) + 1, using: &generator)
         (heldSince, heldUntil) = (now, until ?? now + wait)
         refusedSince = refusedSince ?? now
+        otherwiseSince = nil
         // While Apple takes nothing at all, it is not the rate.
         if refusedCount == 0, share > 0 {
             found.refused(of: bucketRateMax, share: share, heldUntil: heldUntil, now: now)
@@ -191,6 +207,7 @@ package struct RateLimiter: Sendable {
         takenAt -= Double(setBack.count)
         (heldSince, heldUntil) = (heldSince + -setBack, heldUntil + -setBack)
         refusedSince = refusedSince.map { $0 + -setBack }
+        otherwiseSince = otherwiseSince.map { $0 + -setBack }
         found.clockWasSetBack(by: setBack)
     }
 }

@@ -257,7 +257,9 @@ extension TokenAccount {
         policy: ReportPolicy
     ) {
         precondition(lane != nil && bundleID != nil, "a debt is made only where the app is known")
-        let deadline = ownDeadline(policy)
+        // A token that Apple has a report of has met its own.
+        let own = lastAccepted == nil ? ownDeadline(policy) : nil
+        let asked = Self.deadline(by: urgency ?? debt.reason, dueAt: debt.dueAt)
         intentCount += 1
         current = ReportIntent(
             number: intentCount,
@@ -266,24 +268,19 @@ extension TokenAccount {
             lineItems: nil,
             reason: debt.reason,
             origin: debt.origin,
-            deadline: min(
-                deadline ?? debt.dueAt,
-                Self.deadline(by: urgency ?? debt.reason, dueAt: debt.dueAt)
-            )
+            deadline: .earlier(of: own, asked) ?? debt.dueAt
         )
     }
 
     /// What the reason of a debt says of the time left, whatever the token's own deadline.
-    private static func deadline(by reason: ReportReason, dueAt: Timestamp) -> Timestamp {
+    private static func deadline(by reason: ReportReason, dueAt: Timestamp) -> Timestamp? {
         if let month = Debt.month(of: reason, dueAt: dueAt) {
             return month.adding(1).start + ReportPolicy.deadlineAfterMonth
         }
-        switch reason {
-        case .unreported, .unknown:
-            // Apple asks only when the time is over.
-            return dueAt
-        case .hold, .deadline, .duplicate, .request, .month, .reminder:
-            return Timestamp(milliseconds: .max)
+        return switch reason {
+        // Apple asks only when the time is over.
+        case .unreported, .unknown: dueAt
+        case .hold, .deadline, .duplicate, .request, .month, .reminder: nil
         }
     }
 

@@ -386,7 +386,7 @@ extension TokenAccount {
             // after that is, for the reminder may be of the month before.
             let month = CalendarMonth(of: intent.deadline)
             let next = intent.deadline <= month.deadline ? month.deadline : month.adding(1).deadline
-            return min(own ?? next, next)
+            return lastAccepted == nil ? min(own ?? next, next) : next
         case .request where lastAccepted != nil:
             return nil
         case .hold, .deadline, .duplicate, .unreported, .unknown, .request:

@@ -96,6 +96,7 @@ extension Sender {
             lane.limiter.accepted(sentAt: flight.sentAt, now: now)
         case .inconclusive:
             lane.retryBudget.failed()
+            lane.limiter.failedOtherwise(sentAt: flight.sentAt, now: now)
         case .trouble(.rateLimited, let until):
             let isHeld = lane.limiter.rateLimited(
                 sentAt: flight.sentAt,
@@ -108,8 +109,9 @@ extension Sender {
             }
         case .trouble(.misdirected, _):
             lane.noteMisdirected(flight.place)
+            lane.limiter.failedOtherwise(sentAt: flight.sentAt, now: now)
         case .trouble:
-            break
+            lane.limiter.failedOtherwise(sentAt: flight.sentAt, now: now)
         }
         let change = lane.breaker.record(
             outcome.ofEndpoint,

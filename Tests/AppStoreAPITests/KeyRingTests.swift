@@ -54,6 +54,24 @@ import TokenDomain
         #expect(file.changes.map(\.number) == [2, 1])
     }
 
+    /// The clock was wrong: none was refused for its own sake.
+    @Test func `are tried from the first again once one is accepted after all were refused`() throws
+    {
+        let file = try File(["new", "old"])
+        let ring = file.ring
+        for keyID in ["new", "old", "new"] {
+            ring.heard(httpStatus: 401, of: production, signedWith: keyID)
+        }
+        #expect(ring.signer(of: production)?.keyID == "old")
+        ring.heard(httpStatus: 200, of: production, signedWith: "old")
+        #expect(ring.signer(of: production)?.keyID == "new")
+        #expect(file.changes.map(\.number) == [2, 1, 2, 1])
+        // It is refused all the same, and the other one is not.
+        ring.heard(httpStatus: 401, of: production, signedWith: "new")
+        ring.heard(httpStatus: 200, of: production, signedWith: "old")
+        #expect(ring.signer(of: production)?.keyID == "old")
+    }
+
     @Test func `are chosen for each world alone`() throws {
         let file = try File(["new", "old"])
         let ring = file.ring

@@ -186,6 +186,33 @@ import TokenWire
         #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.rejected, .accepted])
     }
 
+    /// Offsets begin anew with the topic; the record itself, read once more, is none.
+    @Test func `that were refused may be replayed after their topic was made anew`() throws {
+        let bench = ReportBench()
+        bench.script = { _ in
+            .refused([AppleError(code: 4_000_187, fieldName: nil, lineItemID: nil)])
+        }
+        bench.launch()
+        bench.requestAccountToken(Self.tokens[0])
+        try bench.pass(.minutes(1))
+        let name = Topic.reportState.name(prefix: ReportBench.prefix)
+        let states = bench.cluster.committedRecords(of: name)
+        let value = try #require(states.compactMap(\.value).last)
+        var debt = try AccountTokenDebt(reading: value.span)
+        var request = try #require(debt.newest)
+        request.history = ReplayHistory(
+            firstFailedAt: nil,
+            attempts: 1,
+            replayCount: 1,
+            replayID: "r"
+        )
+        let known = debt.absorb(request)
+        request.origin.offset -= 1
+        let replayed = debt.absorb(request)
+        let again = debt.absorb(request)
+        #expect([known, replayed, again] == [.outdated, .owed, .outdated])
+    }
+
     /// Apple says "try again later" of one transaction, for ever: it goes to a person after a day.
     @Test(
         arguments: [

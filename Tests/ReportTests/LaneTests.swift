@@ -106,6 +106,22 @@ import TokenDomain
         #expect(bench.metric("report_lane_held_seconds{") ?? 0 >= 1_190)
     }
 
+    /// What stops a lane is told by its own name: one 429 came before, which nobody took back.
+    @Test(arguments: [500, 0, 403] as [Int])
+    func `are held no more where Apple fails in another way`(status: Int) throws {
+        let bench = ReportBench()
+        bench.script = { call in
+            call.at < ReportBench.start + .seconds(2)
+                ? .status(429) : status == 0 ? .answerLost : .status(status)
+        }
+        bench.launch()
+        due(20, on: bench)
+        try bench.pass(.minutes(4))
+        #expect(bench.metric("report_lane_held_seconds{") ?? 0 > 0)
+        try bench.pass(.minutes(16))
+        #expect(bench.metric("report_lane_held_seconds{") == 0)
+    }
+
     /// Kafka takes no commit, and the session lives.
     @Test func `send no more than may wait for a commit`() throws {
         let bench = ReportBench()

@@ -230,6 +230,32 @@ private typealias Fixtures = ReportFixtures
         #expect(late == [lateByDays * 86_400])
     }
 
+    /// The token of the 10th of January, until the 10th of March, and days of 2026.
+    @Test(
+        arguments: [
+            (31, 74, 0), (31, 75, 1), (69, 105, 0), (69, 106, 1),
+        ] as [(Int64, Int64, Int64)]
+    )
+    func `are in time until the fifteenth, also past the expiry`(
+        from: Int64,
+        accepted: Int64,
+        lateByDays: Int64
+    ) throws {
+        var token = Token(
+            createdAt: Fixtures.created,
+            expiresAt: Self.january.start + .days(68) + .hours(12)
+        )
+        token.run(until: Self.january.start + .days(from) + .hours(1))
+        let due = try #require(token.account.debt?.dueAt)
+        _ = token.account.advance(now: due, policy: Self.policy)
+        #expect(token.account.current?.reason == .month)
+        let acceptedAt = Self.january.start + .days(accepted)
+        let late = token.account.hear(.accepted, at: acceptedAt).compactMap { effect in
+            if case .outcome(let outcome) = effect { outcome.details.lateBySeconds } else { nil }
+        }
+        #expect(late == [lateByDays * 86_400])
+    }
+
     @Test func `stay owed past a reminder, and past the expiry`() {
         for expiryDays in [400, 60] as [Int64] {
             // The token of the 10th of January, until February of next year or the 11th of March.
