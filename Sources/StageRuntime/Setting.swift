@@ -100,8 +100,7 @@ package enum Setting: String, CaseIterable, Sendable {
         case .reportHold: "how long a primary token waits for its line items, a duplicate twice"
         case .reportUnrecognizedGrace: "how long an unknown token in a notice waits"
         case .reportDeadlineDays: "days after which a token without expiry must be reported"
-        case .reportMonthlyRepeat:
-            "on or off: report active custom-link tokens every month; off drops what is owed"
+        case .reportMonthlyRepeat: "on or off: report active custom-link tokens every month"
         case .reportUnknownReminders:
             "report or note: a reminder about an unknown token"
         case .purchasesTokenWindow:

@@ -80,6 +80,11 @@ extension PurchasesStage {
         } catch {
             return .refuse(error)
         }
+        if let fault = ReferenceRules.fault(ofRestatedCurrency: restated, insteadOf: sale),
+            let decision = try decision(on: fault, of: place, before: event, &book, now: now)
+        {
+            return decision
+        }
         item.first = item.first ?? sale
         item.sale = restated
         if item.reopensUntil.map({ $0 <= now }) ?? true {
@@ -89,6 +94,37 @@ extension PurchasesStage {
             item.retractedOffset = nil
         }
         return .notOwed(item.parent == nil ? "no_active_token" : "reference_not_owed")
+    }
+
+    /// What becomes of a restatement that breaks a rule if a buy that is not owed has a refund: nil where it
+    /// has none that came before it and was not retracted.
+    ///
+    /// A refund of what is not owed waits for it. It is looked for in the first ``storedCountMax`` of the
+    /// store, and in all that were put since.
+    private func decision(
+        on fault: PurchaseFault,
+        of buy: BookPlace,
+        before event: BookedEvent,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) -> Decision? {
+        guard let state else {
+            return nil
+        }
+        let group = BookDue.start(.reference, of: buy.key.bytes)
+        let refunds = try waiting(in: group, buy, state).items
+        try book.load(refunds)
+        for place in refunds {
+            guard let item = try book.item(place), item.sale?.kind == .refund, !item.isRetracted,
+                try book.event(0, of: place).map({ $0.offset < event.offset }) ?? true
+            else {
+                continue
+            }
+            // It may be retracted with that.
+            return try isChanging(item, place, before: event, &book)
+                ? .wait(.reference(place.key, until: now + policy.referenceLook)) : .refuse(fault)
+        }
+        return nil
     }
 
     /// Keeps a restatement of what is not owed, where it stands for the sale: the sale's own event is

@@ -152,6 +152,7 @@ extension PurchasesStage {
         case .reopening: return try reopen(item, place, &book, into: &plan)
         case .idle, .rate, .base, .queued, .sent: return
         }
+        var wait = BookedItem.Wait.now
         if let number = item.turn, let event = try book.event(number, of: place),
             number == 0 || !mayHaveChildren(item, event)
         {
@@ -178,13 +179,17 @@ extension PurchasesStage {
                 {
                     return
                 }
+                // Until then it stays among those that a restatement of its buy looks for.
+                if item.standing == .pending, item.sale?.kind == .refund, let buy = decided.parent {
+                    wait = .reference(place.key.sibling(buy), until: plan.now)
+                }
             }
         }
-        guard item.wait != .now else {
+        guard item.wait != wait else {
             return
         }
         metrics.waited(plan.now - item.waitingSince, for: item.wait)
-        item.wait(for: .now, now: plan.now)
+        item.wait(for: wait, now: plan.now)
         if hasTurn {
             // Nobody else has it until this one is decided.
             _ = try takesTurn(&item, place, hasTurn: true, &book)

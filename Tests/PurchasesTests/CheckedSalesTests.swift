@@ -135,6 +135,18 @@ import TokenWire
                 shop.restate("r") { _ in },
             ]
         },
+        Case("another currency for a buy that is not owed, with a refund", isPatient: true) {
+            $0.restatedCurrencyOfOtto([])
+        },
+        Case("another currency for a buy that waits for a token, with a refund") {
+            $0.restatedCurrencyOfOtto([])
+        },
+        Case("another currency for a buy that is not owed, its refund retracted", isPatient: true) {
+            $0.restatedCurrencyOfOtto([.retract])
+        },
+        Case("another currency for a buy that waits for a token, its refund retracted") {
+            $0.restatedCurrencyOfOtto([.retract])
+        },
         Case("another country for a refund") { shop in
             [shop.buy("a"), shop.refund("r", of: "a"), shop.restate("r", shop.france)]
         },
@@ -426,6 +438,14 @@ struct Shop {
     }
 
     func retract(_ id: String) -> PurchaseEvent { bench.change(id, anna, .retract) }
+
+    /// A buy of whom no token is known, its refund, changes of that, and the buy's other currency.
+    func restatedCurrencyOfOtto(_ changes: [PurchaseEvent.Kind]) -> [PurchaseEvent] {
+        let refund = refund("r", of: "a") { $0.customer = otto }
+        return [buy("a") { $0.customer = otto }, refund]
+            + changes.map { bench.change("r", otto, $0) }
+            + [bench.change("a", otto, .restate) { $0.pricingCurrency = AlphaCode("ISK") }]
+    }
 
     /// A month of a subscription; the first is its start where nothing else is said.
     func month(

@@ -55,6 +55,39 @@ import TokenDomain
         #expect(bench.refusals.isEmpty)
     }
 
+    /// Neither is owed, and both are once a token comes: the refund's amount was said in the old currency.
+    @Test(arguments: [(false, false), (false, true), (true, false), (true, true)])
+    func `keeps its currency also while nothing of it is owed`(
+        isPatient: Bool,
+        isRetracted: Bool
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        let boughtAt = bench.clock.now
+        let events =
+            [bench.buy("a", anna), bench.refund("r", of: "a", anna, exclusive: 3_000)]
+            + (isRetracted ? [bench.change("r", anna, .retract)] : [])
+            + [bench.change("a", anna, .restate) { $0.pricingCurrency = AlphaCode("ISK") }]
+        for event in events {
+            bench.sale(event)
+            try isPatient ? bench.pass(.hours(25)) : bench.settle()
+        }
+        try bench.pass(.hours(25))
+        #expect(
+            bench.deadLetters().map(\.code)
+                == (isRetracted ? [] : ["purchases.pricing_currency_mismatch"])
+        )
+        bench.token("t", from: boughtAt + -.days(1), days: 60, customer: anna)
+        try bench.settle()
+        #expect(bench.refusals.isEmpty)
+        let items = try bench.outcomes().compactMap(\.item)
+        #expect(items.count == (isRetracted ? 1 : 2))
+        let currency = isRetracted ? "ISK" : "EUR"
+        #expect(items.allSatisfy { $0.contains("\"pricingCurrency\":\"\(currency)\"") }, "\(items)")
+    }
+
     @Test func `keeps its country where the refund is of tax alone`() throws {
         let bench = PurchasesBench()
         bench.launch()

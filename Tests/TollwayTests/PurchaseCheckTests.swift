@@ -40,6 +40,26 @@ import Testing
         #expect(items[0]["pricingCurrency"] as? String == "EUR")
     }
 
+    /// As the worker: the door makes two pseudonyms of two names that look alike.
+    @Test func `compares names byte for byte`() throws {
+        func sale(_ id: String, of customer: String) -> String {
+            buy.replacingOccurrences(of: #""a""#, with: "\"\(id)\"")
+                .replacingOccurrences(of: "anna", with: customer)
+        }
+        let accents = ["cafe\u{301}", "caf\u{e9}"]
+        let lines = [sale(accents[0], of: "anna"), sale(accents[1], of: "anna")]
+        let both = try TollwayProcess.run(
+            ["purchase", "check", try file(lines.joined(separator: "\n")), "-o", "json"]
+        )
+        let events = try #require(try both.object()["events"] as? [[String: Any]])
+        #expect(events.compactMap { $0["item"] }.count == 2, "\(both.output)")
+        let refund = refund.replacingOccurrences(of: "anna", with: accents[1])
+        let path = try file("\(sale("a", of: accents[0]))\n\(refund)")
+        let other = try TollwayProcess.run(["purchase", "check", path, "-o", "json"])
+        #expect(other.exitCode == 1, "\(other.output)")
+        #expect(other.output.contains("reference_unknown"), "\(other.output)")
+    }
+
     @Test func `takes back a buy after the refund that stands before both`() throws {
         let retraction = #"{"type":"retract","lineItemId":"a","customer":"anna","appAppleId":1}"#
         // The same names in the other world are other items.

@@ -133,6 +133,23 @@ package struct ReferenceRules {
         return target.isRetracted ? retracted : younger(event, than: start)
     }
 
+    private static let refundsFirst = "Retract the refunds first: they have the value of the buy."
+
+    /// Whether a buy is restated to another currency: the amounts of its refunds are said in its own, also
+    /// of those that Apple has not been told of.
+    ///
+    /// - Parameters:
+    ///   - restated: a buy that has refunds, as it shall be.
+    ///   - sale: the buy as it was.
+    /// - Returns: nil where the currency stays.
+    package static func fault(
+        ofRestatedCurrency restated: PurchaseEvent,
+        insteadOf sale: PurchaseEvent
+    ) -> PurchaseFault? {
+        restated.kind == .buy && restated.pricingCurrency != sale.pricingCurrency
+            ? PurchaseFault(.pricingCurrencyMismatch, .pricingCurrency, repair: refundsFirst) : nil
+    }
+
     /// The first rule that a restated buy breaks: it keeps what its refunds have of it.
     ///
     /// - Parameters:
@@ -147,9 +164,9 @@ package struct ReferenceRules {
         in terms: ReportingTerms,
         rates: ExchangeRates
     ) -> PurchaseFault? {
-        let repair = "Retract the refunds first: they have the value of the buy."
-        if restated.pricingCurrency != sale.pricingCurrency {
-            return PurchaseFault(.pricingCurrencyMismatch, .pricingCurrency, repair: repair)
+        let repair = refundsFirst
+        if let fault = fault(ofRestatedCurrency: restated, insteadOf: sale) {
+            return fault
         }
         if restated.taxCountry != sale.taxCountry {
             return PurchaseFault(.taxCountryMismatch, .taxCountry, repair: repair)

@@ -3,12 +3,12 @@ internal import TokenDomain
 extension PurchaseCheckBook {
     /// Tokens by purchase key, as the worker has them: a customer's are found by the customer, one without a
     /// customer by its own id.
-    static func byKey(_ tokens: [PurchaseCheckInput.OwnedToken]) -> [String: [CustomerToken]] {
-        var byKey: [String: [CustomerToken]] = [:]
-        var known: [String: Set<TokenID>] = [:]
+    static func byKey(_ tokens: [PurchaseCheckInput.OwnedToken]) -> [[UInt8]: [CustomerToken]] {
+        var byKey: [[UInt8]: [CustomerToken]] = [:]
+        var known: [[UInt8]: Set<TokenID>] = [:]
         for (index, owned) in tokens.enumerated() {
             let id = owned.token.externalPurchaseID
-            let key = owned.customer ?? id.text
+            let key = Array((owned.customer ?? id.text).utf8)
             byKey[key, default: []].append(
                 CustomerToken(
                     token: owned.token,
@@ -29,7 +29,7 @@ extension PurchaseCheckBook {
         guard let tokens, let date = sale.creationDate, let app = sale.appAppleID else {
             return nil
         }
-        let own = sale.purchaseKey.flatMap { tokens[$0] } ?? []
+        let own = sale.purchaseKey.flatMap { tokens[Array($0.utf8)] } ?? []
         let kind: PurchaseAttribution.Sale.Kind =
             switch parent?.token {
             case nil: .buy

@@ -67,6 +67,23 @@ struct PurchaseCheckBook {
         var id: String
         var isSubscription = false
 
+        /// Names are compared byte for byte, as by the worker.
+        static func == (one: Key, other: Key) -> Bool {
+            one.app == other.app && one.environment == other.environment
+                && one.isSubscription == other.isSubscription
+                && one.id.utf8.elementsEqual(other.id.utf8)
+                && one.owner.utf8.elementsEqual(other.owner.utf8)
+        }
+
+        func hash(into hasher: inout Hasher) {
+            hasher.combine(app)
+            for text in [id, owner] {
+                for byte in text.utf8 {
+                    hasher.combine(byte)
+                }
+            }
+        }
+
         /// At Apple it is a name for the whole app.
         var atApple: Key { Key(owner: "", app: app, environment: environment, id: id) }
     }
@@ -77,8 +94,8 @@ struct PurchaseCheckBook {
         case later
     }
 
-    /// By purchase key; nil where nobody asks which token carries a sale.
-    let tokens: [String: [CustomerToken]]?
+    /// By the bytes of the purchase key; nil where nobody asks which token carries a sale.
+    let tokens: [[UInt8]: [CustomerToken]]?
     /// How much older than the sale a token without expiry may be.
     let tokenWindow: Milliseconds
     let rates: ExchangeRates
@@ -156,12 +173,27 @@ struct PurchaseCheckBook {
                     return notOwed(waiting.sale, waiting.first, key, isRetracted: true)
                 }
                 let restated = try waiting.sale.applying(event, now: now)
+                if waiting.isNotOwed,
+                    let fault = ReferenceRules.fault(
+                        ofRestatedCurrency: restated,
+                        insteadOf: waiting.sale
+                    ), hasUnreportedRefund(key)
+                {
+                    throw fault
+                }
                 return try waiting.isNotOwed
                     ? notOwed(restated, waiting.first, key)
                     : report(restated, first: waiting.first, key)
             }
         } catch {
             return .done(.faults([error]))
+        }
+    }
+
+    /// Whether a refund of a buy that is not owed is known, and was not retracted.
+    private func hasUnreportedRefund(_ buy: Key) -> Bool {
+        unreported.values.contains { refund in
+            refund.sale.kind == .refund && !refund.isRetracted && parent(of: refund.sale) == buy
         }
     }
 
