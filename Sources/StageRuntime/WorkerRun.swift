@@ -205,6 +205,7 @@ package final class WorkerRun {
             limits: limits(of: cluster),
             telemetry: WorkerTelemetry(
                 worker: worker,
+                sources: worker.sources.map { $0.name(prefix: prefix) },
                 log: log,
                 metrics: metrics,
                 health: health,

@@ -21,7 +21,15 @@ final class WorkerTelemetry: LoopTelemetry {
     private var completedSeries: [String: Counter.Series] = [:]
     private var receivedSeries: [Int: Counter.Series] = [:]
 
-    init(worker: Worker, log: Log, metrics: Metrics, health: Health, view: WorkerView) {
+    /// `sources`: full names, in the order of ``Worker/sources``.
+    init(
+        worker: Worker,
+        sources: [String],
+        log: Log,
+        metrics: Metrics,
+        health: Health,
+        view: WorkerView
+    ) {
         self.worker = worker
         self.log = log
         self.health = health
@@ -82,6 +90,10 @@ final class WorkerTelemetry: LoopTelemetry {
         for result in ["committed", "aborted"] {
             _ = transactions.series(stage, result)
         }
+        // What begins with its first records has no increase: all may come within one scrape.
+        for (topic, source) in sources.enumerated() {
+            receivedSeries[topic] = receivedRecords.series(stage, source)
+        }
         for outcome in worker.countedOutcomes {
             completedSeries[outcome] = completedRecords.series(stage, outcome)
         }
@@ -108,10 +120,7 @@ final class WorkerTelemetry: LoopTelemetry {
             counts[record.topic] += 1
         }
         for (topic, count) in counts.enumerated() where count > 0 {
-            let series =
-                receivedSeries[topic] ?? receivedRecords.series(worker.rawValue, sources[topic])
-            receivedSeries[topic] = series
-            series.add(count)
+            receivedSeries[topic]?.add(count)
         }
         view.received(batch, sources: sources)
     }

@@ -45,7 +45,8 @@ extension Worker {
 
     /// Outcomes of records that an alert counts; their series begin at zero for the same reason.
     package var countedOutcomes: [String] {
-        self == .report ? ["notice_for_seen", "parked", "unknown_subtype"] : []
+        ["forwarded"]
+            + (self == .report ? ["notice_for_seen", "parked", "unknown_subtype"] : [])
     }
 
     /// Of signed data that is not genuine, or not ours.

@@ -17,6 +17,7 @@ import TokenDomain
         ProcessMetrics.register(in: metrics, worker: "decode", health: Health())
         _ = WorkerTelemetry(
             worker: .decode,
+            sources: ["in"],
             log: Log(worker: "decode", format: .json, write: { _ in }),
             metrics: metrics,
             health: Health(),

@@ -111,9 +111,10 @@ private final class IdleStage: Stage {
         #expect(series("consumer_lag_seconds") == ["tollway_consumer_lag_seconds\(labels) 610"])
     }
 
-    @Test func `begins both results of a transaction at zero`() {
+    @Test func `begins at zero what alarms compare with something that does`() {
         _ = WorkerTelemetry(
             worker: .decode,
+            sources: ["in"],
             log: Log(worker: "decode", format: .json, write: { _ in }),
             metrics: metrics,
             health: Health(),
@@ -123,5 +124,9 @@ private final class IdleStage: Stage {
             #"tollway_transactions_total{stage="decode",result="\#($0)"} 0"#
         }
         #expect(series("transactions_total").sorted().map(String.init) == expected)
+        let received = #"tollway_records_received_total{stage="decode",topic="in"} 0"#
+        #expect(series("records_received_total").map(String.init) == [received])
+        let forwarded = #"tollway_records_completed_total{stage="decode",outcome="forwarded"} 0"#
+        #expect(series("records_completed_total").map(String.init) == [forwarded])
     }
 }
