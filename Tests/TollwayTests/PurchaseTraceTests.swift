@@ -729,6 +729,8 @@ import TokenWire
     @Test(arguments: [
         ("a/b", #"{"lineItemId":"a\/b"}"#, true), ("é-long-1", #"{"x":"\u00e9-long-1"}"#, true),
         ("é", #"{"x":"\u00e9"}"#, true), ("plain", #"{"x":"plan"}"#, false),
+        ("b64+x=", #"{"x":"b64+x\u003d"}"#, true), ("b64+x=", #"{"x":"b64\u002Bx="}"#, true),
+        ("a`b", #"{"x":"a\u0060b"}"#, true),
     ])
     func `finds an id however its writer escaped it`(id: String, json: String, isThere: Bool) {
         let isIn = LineItemNeedle(id).isIn(Array(json.utf8).span)

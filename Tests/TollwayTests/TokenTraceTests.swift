@@ -31,6 +31,18 @@ import TokenWire
         }
     }
 
+    /// Of one that was decoded from another copy.
+    @Test(arguments: [#"abc\u003d"#, "abc", "AB+/", "nothing"])
+    func `knows a token's text also where a copy is written in another way`(text: String) {
+        let id = "fc8badf8-e5ff-4f57-8194-ee4bcf33a574"
+        let json = Base64URL.encode(#"{"id":"\#(id)"}"#.utf8.span)
+        let value = Array(#"{"token":"\#(json)\#(text)"}"#.utf8)
+        let isIn = TokenNeedles(id: TokenID(id), texts: ["another"]).isIn(value.span)
+        #expect(isIn)
+        let other = TokenNeedles(id: TokenID("x" + id.dropFirst()), texts: [text]).isIn(value.span)
+        #expect(other)
+    }
+
     @Test(arguments: [
         ("a-1_.z", "a-1_.z"), ("", "''"), ("a b", "'a b'"), ("a'b", #"'a'\''b'"#),
         ("a'\u{301};b", "'a'\\''\u{301};b'"),

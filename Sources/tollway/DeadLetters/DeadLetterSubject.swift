@@ -121,7 +121,7 @@ final class SubjectReader {
     private static func readPayload(_ jws: [UInt8], into subject: inout DeadLetterSubject) {
         scanPayload(jws) { (key, scanner) throws(WireFault) in
             switch key {
-            case "externalPurchaseToken", "data":
+            case "externalPurchaseToken", "data", "summary", "appData":
                 var inner = Parts()
                 try scanMembers(&scanner, &subject, &inner)
             default: try scanner.skip()

@@ -34,6 +34,7 @@ struct MergePatch: Equatable {
                 } else {
                     change = .set(try scanner.raw())
                 }
+                members.removeAll { $0.name == name }
                 members.append(Member(name: name, change: change))
             }
             return members
@@ -75,7 +76,10 @@ struct MergePatch: Equatable {
                 writer.raw(raw)
                 continue
             }
-            isDone.insert(name)
+            // A member that stands there twice is one afterwards.
+            guard isDone.insert(name).inserted else {
+                continue
+            }
             switch member.change {
             case .remove: break
             case .set(let json):

@@ -58,9 +58,9 @@ struct LedgerLineItem: Equatable {
                 continue
             }
             switch key {
-            case "creationDate": try scanner.fill(&creationDate)
-            case "restatement": isRestatement = try scanner.bool()
-            case "erroneouslySubmitted": isErroneous = try scanner.bool()
+            case "creationDate": creationDate = try Self.date(&scanner)
+            case "restatement": isRestatement = try Self.flag(&scanner)
+            case "erroneouslySubmitted": isErroneous = try Self.flag(&scanner)
             default: try scanner.skip()
             }
         }
@@ -99,6 +99,18 @@ struct LedgerLineItem: Equatable {
         default: return false
         }
         return true
+    }
+
+    /// As Apple takes a report by hand: null is absent.
+    private static func flag(_ scanner: inout JSONScanner) throws(WireFault) -> Bool {
+        try scanner.takeNull() ? false : scanner.bool()
+    }
+
+    /// A whole number, however it is written; what is none is left out.
+    private static func date(_ scanner: inout JSONScanner) throws(WireFault) -> Timestamp? {
+        try digits(&scanner).flatMap { text in
+            Int64(text) ?? Double(text).flatMap { Int64(exactly: $0) }
+        }.map { Timestamp(milliseconds: $0) }
     }
 
     /// The literal itself; what is no number is left out.

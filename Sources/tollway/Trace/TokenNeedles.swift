@@ -49,6 +49,13 @@ struct TokenNeedles {
         needles = found.filter { !$0.isEmpty }.map { ByteNeedle($0) }
     }
 
+    /// Those of both: a text may be written in another alphabet, without padding, or with escapes.
+    init(id: TokenID, texts: Set<String>) {
+        let (ofID, ofTexts) = (TokenNeedles(id: id), TokenNeedles(texts: texts))
+        isEverywhere = ofID.isEverywhere
+        needles = ofID.needles + ofTexts.needles
+    }
+
     func isIn(_ value: Span<UInt8>) -> Bool {
         if isEverywhere {
             return true

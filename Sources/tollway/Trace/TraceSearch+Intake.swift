@@ -68,7 +68,7 @@ extension TraceSearch {
             ),
             telling: &events
         )
-        let needles = texts.isEmpty ? TokenNeedles(id: id) : TokenNeedles(texts: texts)
+        let needles = TokenNeedles(id: id, texts: texts)
         // As decode names the token of what it refuses, too.
         let isToken: (Span<UInt8>) -> Bool = { value in
             needles.isIn(value) && subjects.read(value).externalPurchaseID == id.text

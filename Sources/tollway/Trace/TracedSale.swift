@@ -74,13 +74,13 @@ struct LineItemNeedle {
     /// Nil where the id has nothing that every writer leaves as it is.
     private let needles: TokenNeedles?
 
-    /// Writers differ in what they escape: quotes and backslashes all, slashes and letters beyond
-    /// ASCII some.
+    /// Writers differ in what they escape: quotes and backslashes all, slashes, letters beyond ASCII and
+    /// what HTML or a URL gives a meaning some.
     ///
     /// So the longest run of the others is looked for.
     init(_ lineItemID: String) {
         let runs = lineItemID.utf8.split { byte in
-            byte < 0x20 || byte > 0x7e || "\"\\/<>&'".utf8.contains(byte)
+            byte < 0x20 || byte > 0x7e || "\"\\/<>&'=+`".utf8.contains(byte)
         }
         let longest = runs.max { $0.count < $1.count }
         needles = longest.flatMap { String($0) }.map { TokenNeedles(texts: [$0]) }

@@ -275,10 +275,12 @@ final class UpRun {
     func supervise() throws -> Never {
         while true {
             try lookAtKafka()
-            for (name, how) in processes.takeEnded() {
-                if name == "broker" {
-                    try beginAnew(how)
-                } else {
+            let all = processes.takeEnded()
+            if let (_, how) = all.first(where: { $0.name == "broker" }) {
+                // Whatever else has ended begins anew with it.
+                try beginAnew(how)
+            } else {
+                for (name, how) in all {
                     ended(name, how)
                 }
             }

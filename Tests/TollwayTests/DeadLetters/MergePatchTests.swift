@@ -21,6 +21,10 @@ import TokenWire
             // What is not named stays as it was written.
             (#"{"n":1.10,"u":"é","a":1}"#, #"{"a":2}"#, #"{"n":1.10,"u":"é","a":2}"#),
             (#"{"a":{"x": [1, 2]}}"#, #"{"a":{"y":1}}"#, #"{"a":{"x":[1, 2],"y":1}}"#),
+            // What stands there twice stands there once.
+            (#"{"a":1,"b":2,"a":3}"#, #"{"a":4}"#, #"{"a":4,"b":2}"#),
+            (#"{"a":{"x":1},"a":{"x":2}}"#, #"{"a":{"y":1}}"#, #"{"a":{"x":1,"y":1}}"#),
+            (#"{"a":1}"#, #"{"a":2,"a":3}"#, #"{"a":3}"#),
         ]
     )
     func `changes what it names and nothing else`(

@@ -5,6 +5,24 @@ import TokenWire
 
 @testable import tollway
 
+@Suite struct `A line item of the ledger` {
+    /// A report by hand is sent as it came, and what Apple took is to be read.
+    @Test(
+        arguments: [
+            (#"{"lineItemId":"a","restatement":null,"erroneouslySubmitted":null}"#, nil),
+            (#"{"lineItemId":"a","creationDate":1760000000000.0}"#, 1_760_000_000_000),
+            (#"{"lineItemId":"a","creationDate":1760000000000}"#, 1_760_000_000_000),
+            (#"{"lineItemId":"a","creationDate":"soon"}"#, nil),
+        ] as [(String, Int64?)]
+    )
+    func `is read as Apple reads it`(json: String, date: Int64?) throws {
+        let items = try LedgerLineItem.list("[\(json)]")
+        let item = try #require(items.first)
+        #expect(item.lineItemID == "a" && !item.isRestatement && !item.isErroneous)
+        #expect(item.creationDate?.milliseconds == date)
+    }
+}
+
 @Suite struct `A cell of the export` {
     @Test(arguments: [
         ("plain", "plain"), ("", ""), ("a,b", "\"a,b\""), ("a\"b", "\"a\"\"b\""),
