@@ -52,7 +52,10 @@ package final class KeyRing {
         signedWith keyID: String
     ) {
         guard [401, 403].contains(httpStatus) else {
-            if refusingAll.remove(lane) != nil, positions[lane, default: 0] > 0 {
+            // Who is overloaded has not looked at the signature.
+            if httpStatus < 500, ![408, 429].contains(httpStatus), refusingAll.remove(lane) != nil,
+                positions[lane, default: 0] > 0
+            {
                 startWithFirst(lane.appAppleID, in: [lane.environment])
             }
             return

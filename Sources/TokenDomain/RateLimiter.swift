@@ -175,7 +175,9 @@ package struct RateLimiter: Sendable {
         let isPastEndTaken = (refusedCount ?? 0) < Self.pastEndCountMax
         let until = until.flatMap { $0 > now || isPastEndTaken ? $0 : nil }
         guard sentAt > heldSince || heldSince > now else {
-            heldUntil = max(heldUntil, until ?? heldUntil)
+            if let until, until > heldUntil {
+                (heldUntil, otherwiseSince) = (until, nil)
+            }
             return false
         }
         let hold = found.areFew ? Self.holdOfFew : Self.hold

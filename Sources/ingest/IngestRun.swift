@@ -152,8 +152,12 @@ struct IngestRun {
                 reload: { readRootsAgain(for: loop, configuration, log) }
             )
         } catch  where loop.isStopping {
-            // What is held is answered with 503, and nobody starts it again.
-            return WorkerRun.end(for: error).afterStopSignal
+            let ended = WorkerRun.end(for: error)
+            log.warning(
+                "told to stop; what is held is answered with 503",
+                ("because", .text(ended.sentence))
+            )
+            return ended.afterStopSignal
         }
         return .toldToStop
     }

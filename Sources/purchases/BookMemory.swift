@@ -27,11 +27,11 @@ final class BookMemory {
 
     /// Sales that are not settled, and subscriptions, kept at most, beside those of the batch in hand:
     /// about two kilobytes each.
-    static let recordCountMax = 6_144
+    static let recordCountMax = 4_096
     /// The same of tokens, and of customers whose tokens are known, some hundred bytes each.
     ///
     /// Customers come again, and to look for their tokens is the dearest question to the store.
-    static let tokenCountMax = 8_192
+    static let tokenCountMax = 4_096
 
     /// Tokens of a customer that are looked at.
     struct Tokens {

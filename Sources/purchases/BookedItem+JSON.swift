@@ -23,6 +23,7 @@ extension BookedItem {
             case "parent": try scanner.fill(&item.parent)
             case "reopensUntil": try scanner.fill(&item.reopensUntil)
             case "retractedOffset": try scanner.fill(&item.retractedOffset)
+            case "saidIn": item.saidIn = AlphaCode(try scanner.string())
             case "revision": item.revision = try scanner.count()
             case "changeFirst": item.changeFirst = try scanner.integer()
             case "changeNext": item.changeNext = try scanner.integer()
@@ -83,6 +84,7 @@ extension BookedItem {
             writer.field("parent", parent)
             writer.field("reopensUntil", reopensUntil?.milliseconds)
             writer.field("retractedOffset", retractedOffset)
+            writer.field("saidIn", saidIn?.text)
             if revision > 0 { writer.field("revision", revision) }
             if changeNext > 1 {
                 writer.field("changeFirst", changeFirst)

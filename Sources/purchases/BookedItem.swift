@@ -98,6 +98,10 @@ struct BookedItem: Equatable {
     /// Of what is retracted: where its retraction lies in `purchases.received`; nil where an earlier version
     /// retracted it.
     var retractedOffset: Int64?
+    /// Of a refund that was not owed: the currency of its buy when it was said, which its amounts are in.
+    ///
+    /// Nil where an earlier version settled it.
+    var saidIn: AlphaCode?
     /// How often Apple accepted it.
     var revision = 0
     /// Numbers of the restatements and retractions that wait: `changeFirst` to before `changeNext`.

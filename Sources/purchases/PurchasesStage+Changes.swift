@@ -87,6 +87,9 @@ extension PurchasesStage {
         }
         item.first = item.first ?? sale
         item.sale = restated
+        if let currency = try buysCurrency(item, place, at: event, book) {
+            item.saidIn = currency
+        }
         if item.reopensUntil.map({ $0 <= now }) ?? true {
             // It was retracted or its time is over, and its own event forgotten: a token reopens it
             // again.
@@ -94,6 +97,26 @@ extension PurchasesStage {
             item.retractedOffset = nil
         }
         return .notOwed(item.parent == nil ? "no_active_token" : "reference_not_owed")
+    }
+
+    /// The currency that the buy of a refund had when an event of the refund was sent; nil of what is no refund,
+    /// or where a change of the buy stands between the two.
+    func buysCurrency(
+        _ item: BookedItem,
+        _ place: BookPlace,
+        at event: BookedEvent,
+        _ book: Book
+    ) throws(StoreFault) -> AlphaCode? {
+        guard item.sale?.kind == .refund, let name = item.parent,
+            let buy = try book.item(place.at(place.key.sibling(name)))
+        else {
+            return nil
+        }
+        if let last = buy.lastChange, last.offset > event.offset {
+            // What the first of its changes found, as long as none was taken before the event.
+            return item.saidIn == nil ? (buy.first ?? buy.sale)?.pricingCurrency : nil
+        }
+        return buy.hasChanges && item.saidIn != nil ? nil : buy.sale?.pricingCurrency
     }
 
     /// What becomes of a restatement that breaks a rule if a buy that is not owed has a refund: nil where it

@@ -185,6 +185,9 @@ extension PurchasesStage {
             case .decided(let decision): return decision
             case .notOwed(let key):
                 item.parent = key.name
+                if item.saidIn == nil {
+                    item.saidIn = try buysCurrency(item, place, at: event, book)
+                }
                 return .notOwed("reference_not_owed")
             case .found(let key, let parent):
                 item.parent = key.name
@@ -195,7 +198,7 @@ extension PurchasesStage {
                     sale.kind == .refund
                     ? ReferenceRules.fault(ofRefund: sale, of: target, isNew: true, now: now)
                     : ReferenceRules.fault(ofLater: sale, after: target)
-                if let fault {
+                if let fault = fault ?? ReferenceRules.fault(ofSaidIn: item.saidIn, of: target) {
                     return .refuse(fault)
                 }
                 kind =

@@ -181,15 +181,20 @@ extension PurchasesStage {
                 }
                 // Until then it stays among those that a restatement of its buy looks for.
                 if item.standing == .pending, item.sale?.kind == .refund, let buy = decided.parent {
-                    wait = .reference(place.key.sibling(buy), until: plan.now)
+                    wait = .reference(place.key.sibling(buy), until: BookedItem.never)
                 }
             }
         }
         guard item.wait != wait else {
             return
         }
-        metrics.waited(plan.now - item.waitingSince, for: item.wait)
-        item.wait(for: wait, now: plan.now)
+        if wait == .now {
+            metrics.waited(plan.now - item.waitingSince, for: item.wait)
+            item.wait(for: wait, now: plan.now)
+        } else {
+            // It goes on waiting as far as anybody can see.
+            item.wait = wait
+        }
         if hasTurn {
             // Nobody else has it until this one is decided.
             _ = try takesTurn(&item, place, hasTurn: true, &book)

@@ -180,9 +180,9 @@ final class ReportMetrics {
                 late.add(0, String(app), status.rawValue)
             }
             for environment in AppleEnvironment.allCases {
-                requests.add(0, String(app), environment.rawValue, "PUT", "tls_untrusted", "")
-                let change = LaneTrouble.unauthorized.rawValue
-                laneChanges.add(0, String(app), environment.rawValue, change)
+                for status in ["401", "tls_untrusted"] {
+                    requests.add(0, String(app), environment.rawValue, "PUT", status, "")
+                }
             }
         }
     }

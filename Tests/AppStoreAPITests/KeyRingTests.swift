@@ -60,6 +60,7 @@ import TokenDomain
         let file = try File(["new", "old"])
         let ring = file.ring
         for keyID in ["new", "old", "new"] {
+            ring.heard(httpStatus: 503, of: production, signedWith: keyID)
             ring.heard(httpStatus: 401, of: production, signedWith: keyID)
         }
         #expect(ring.signer(of: production)?.keyID == "old")

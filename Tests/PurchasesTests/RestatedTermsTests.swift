@@ -88,6 +88,55 @@ import TokenDomain
         #expect(items.allSatisfy { $0.contains("\"pricingCurrency\":\"\(currency)\"") }, "\(items)")
     }
 
+    /// What no look at the buy shows: the refund rests, and is said again or owed after all.
+    enum Rest: CaseIterable {
+        /// Retracted, and restated just before the buy is.
+        case retracted
+        /// Its 30 days are over, and it is sent again once Apple has the buy.
+        case sentAgain
+    }
+
+    @Test(arguments: Rest.allCases)
+    func `has no refund reported in another currency than it was said in`(rest: Rest) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        let boughtAt = bench.clock.now
+        let refund = bench.refund("r", of: "a", anna, exclusive: 3_000)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(refund)
+        try bench.pass(.hours(25))
+        let inKronur = bench.change("a", anna, .restate) { $0.pricingCurrency = AlphaCode("ISK") }
+        let cheaper = bench.change("r", anna, .restate) {
+            $0.amountTaxExclusive = Milliunits(2_000)
+            $0.taxAmount = Milliunits(400)
+        }
+        if rest == .retracted {
+            bench.sale(bench.change("r", anna, .retract))
+            try bench.settle()
+            bench.sale(cheaper)
+        } else {
+            try bench.pass(.days(32))
+        }
+        bench.sale(inKronur)
+        try bench.settle()
+        bench.token("t", from: boughtAt + -.days(1), days: 90, customer: anna)
+        try bench.settle()
+        if rest == .sentAgain {
+            bench.sale(refund)
+        }
+        try bench.pass(.hours(25))
+        #expect(bench.refusals.isEmpty)
+        let refunds = try bench.outcomes().filter { $0.lineItemID == "r" && $0.item != nil }
+        #expect(
+            refunds.allSatisfy { $0.item?.contains("\"pricingCurrency\":\"EUR\"") == true },
+            "\(refunds.map(\.item))"
+        )
+        let code = "purchases.pricing_currency_mismatch"
+        #expect(bench.deadLetters().map(\.code) == [code])
+    }
+
     @Test func `keeps its country where the refund is of tax alone`() throws {
         let bench = PurchasesBench()
         bench.launch()

@@ -251,6 +251,23 @@ import TokenDomain
         #expect(limiter.heldTime(isWaiting: true, now: second + .minutes(21)) == Milliseconds(0))
     }
 
+    @Test func `is held for as long as a late 429 says, whatever failed before that`() {
+        var limiter = Self.limiter(rate: 20)
+        Self.refuse(&limiter, until: Self.start + .seconds(1), now: Self.start)
+        let failedAt = Self.start + .seconds(2)
+        limiter.failedOtherwise(sentAt: Self.start + Milliseconds(1_500), now: failedAt)
+        var generator = SeededGenerator(seed: 1)
+        let isNew = limiter.rateLimited(
+            sentAt: Self.start + -.seconds(1),
+            until: Self.start + .hours(1),
+            now: Self.start + .seconds(3),
+            using: &generator
+        )
+        #expect(!isNew)
+        let later = Self.start + .minutes(20)
+        #expect(limiter.heldTime(isWaiting: true, now: later) == .minutes(20))
+    }
+
     @Test func `forgets holds and what it found when it is reset`() {
         var limiter = Self.limiter(rate: 20)
         limiter.accepted(sentAt: Self.start, now: Self.start)

@@ -36,6 +36,10 @@ struct `An open transaction` {
             #expect(look.exitCode == 75, "\(verb)")
             #expect(look.talk.contains(sentence), "\(verb): \(look.talk)")
         }
+        #expect(try world.dlq("show", "decode/0/1").exitCode == 75)
+        #expect(try world.dlq("show", "decode/1/0").exitCode == 3)
+        // Who names positions has seen them.
+        #expect(try world.dlq("count", "--partition", "0", "--offset", "1").exitCode == 3)
         try maker.write(.unknownApp, 1, to: 1..<2, world)
         let count = try world.dlq("count")
         #expect(count.exitCode == 0 && count.output == "1\n")
@@ -67,7 +71,7 @@ struct `An open transaction` {
         defer { admin.close() }
         try admin.deleteTopics([Topic.purchasesOutcomes.name(prefix: world.prefix)])
         let plan = try world.dlq("plan")
-        #expect(plan.exitCode == 3 && plan.talk.contains("Kafka shows no topic"), "\(plan.talk)")
+        #expect(plan.exitCode == 1 && plan.talk.contains("Kafka shows no topic"), "\(plan.talk)")
     }
 }
 

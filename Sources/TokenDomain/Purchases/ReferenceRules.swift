@@ -116,6 +116,23 @@ package struct ReferenceRules {
         return nil
     }
 
+    /// Whether a refund was said of a buy in another currency than that has by now.
+    ///
+    /// - Parameters:
+    ///   - currency: the buy's, when the refund was said; nil where that is not known.
+    ///   - buy: what Apple has.
+    /// - Returns: nil where it has the same, as far as is known.
+    package static func fault(ofSaidIn currency: AlphaCode?, of buy: Target) -> PurchaseFault? {
+        guard let currency, currency != buy.sale.pricingCurrency else {
+            return nil
+        }
+        return PurchaseFault(
+            .pricingCurrencyMismatch,
+            .pricingCurrency,
+            repair: "Send it with its amounts in the currency that the buy was restated to since."
+        )
+    }
+
     /// The first rule that a later event of a subscription breaks.
     ///
     /// - Parameters:

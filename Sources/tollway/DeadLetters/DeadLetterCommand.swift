@@ -300,11 +300,14 @@ enum DeadLetterCommand {
             )
         }
         guard missing.isEmpty else {
+            let places = Set(missing.map { $0.place(prefix: configuration.topicPrefix) })
+            let hindrance = try OpenTransactions(in: places, configuration).sentence
             throw CommandFailure(
-                .nothingMatched,
-                code: "dlq.not_there",
+                hindrance == nil ? .nothingMatched : .tryAgain,
+                code: hindrance == nil ? "dlq.not_there" : "dlq.held_back",
                 "there is no dead letter at "
                     + missing.map(\.description).joined(separator: ", ")
+                    + (hindrance.map { "; " + $0 } ?? "")
             )
         }
         return .ok
@@ -419,10 +422,9 @@ enum DeadLetterCommand {
     /// - Throws: what keeps Kafka from being asked.
     static func nothingMatched(
         _ scan: DeadLetterScan,
-        _ otherNameCount: Int,
-        _ sentence: String? = nil
+        _ otherNameCount: Int
     ) throws(CommandFailure) -> CommandFailure {
-        let hindrance = try scan.hindrance()
+        let hindrance = try scan.hindrance(isAny: true)
         let what =
             scan.filter.words.isEmpty && !scan.includesSettled
             ? "no dead letter is open"
@@ -431,7 +433,7 @@ enum DeadLetterCommand {
         return CommandFailure(
             hindrance == nil ? .nothingMatched : .tryAgain,
             code: hindrance == nil ? "dlq.nothing_matched" : "dlq.held_back",
-            ([sentence ?? what] + notes).joined(separator: "; ")
+            ([what] + notes).joined(separator: "; ")
         )
     }
 }

@@ -209,8 +209,17 @@ struct DeadLetterScan {
 
     /// What keeps dead letters from being seen, in words; nil where all are: one that was written behind
     /// a transaction that does not end is in no scan.
-    func hindrance() throws(CommandFailure) -> String? {
-        try OpenTransactions(in: partitions(stages()), configuration).sentence
+    ///
+    /// `isAny`: also of one that has ended since the scan.
+    func hindrance(isAny: Bool = false) throws(CommandFailure) -> String? {
+        // Positions that somebody names were seen before.
+        guard filter.offsets.isEmpty || filter.offsets.contains(where: { $0.upperBound == .max })
+        else {
+            return nil
+        }
+        let open = try OpenTransactions(in: partitions(stages()), configuration)
+        return open.sentence
+            ?? (isAny && open.wereThere ? "a transaction has ended just now: look again" : nil)
     }
 
     private static let clockSkewMilliseconds: Int64 = 600_000

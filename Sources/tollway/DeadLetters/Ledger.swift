@@ -138,9 +138,9 @@ struct Ledger {
         }
         guard partitionCount > 0 else {
             throw CommandFailure(
-                .nothingMatched,
+                .failed,
                 code: "kafka.no_topic",
-                "Kafka shows no topic \(topic), which says what Apple has accepted:"
+                "Kafka shows no topic \(topic), so nobody knows what has gone already:"
                     + " see tollway topics plan"
             )
         }

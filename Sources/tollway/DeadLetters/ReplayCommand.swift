@@ -40,7 +40,8 @@ enum ReplayCommand {
             FILE, which must not be there yet, keeps all of it for replay or discard: the dead
             letters one by one, whatever else matches by then.
             \(DeadLetterCommand.filterHelp)
-            Exit 3 if nothing matched, or nothing would go: FILE is not written then.
+            Exit 3 if nothing matched, or nothing would go: FILE is not written then. Exit 75 if a
+            transaction that does not end may hide what matches, or what Apple has accepted.
             """,
         run: runPlan
     )
@@ -74,8 +75,8 @@ enum ReplayCommand {
             the trace alone). Every step is in the audit topic.
             \(DeadLetterCommand.filterHelp)
             Exit 3 if nothing matched, 4 if some could not go after all, 5 without --yes or if too
-            much fails again, 75 if another run took over or the canary says nothing, 130 after
-            Ctrl-C.
+            much fails again, 75 if another run took over, the canary says nothing, or a transaction
+            that does not end may hide what matches or what Apple has accepted, 130 after Ctrl-C.
             """,
         run: runReplay
     )
@@ -243,12 +244,19 @@ enum ReplayCommand {
         order.forgottenBefore = try ReplayMemory.forgottenBefore(order.configuration, now: now)
         let plan = try ReplayPlanner(order: order).plan()
         let scan = DeadLetterScan(configuration: order.configuration, filter: order.filter)
+        // What lies in the plan of a file was seen when that was made.
+        guard order.plan == nil else {
+            guard plan.matchedCount > 0 else {
+                throw CommandFailure(
+                    .nothingMatched,
+                    code: "dlq.nothing_matched",
+                    "none of the plan's dead letters is open any more"
+                )
+            }
+            return ReplayPlanText(order: order, plan: plan)
+        }
         guard plan.matchedCount > 0 else {
-            throw try DeadLetterCommand.nothingMatched(
-                scan,
-                plan.otherNameCount,
-                order.plan == nil ? nil : "none of the plan's dead letters is open any more"
-            )
+            throw try DeadLetterCommand.nothingMatched(scan, plan.otherNameCount)
         }
         try DeadLetterCommand.sayUnseen(scan, plan.otherNameCount)
         return ReplayPlanText(order: order, plan: plan)
