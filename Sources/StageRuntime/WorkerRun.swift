@@ -32,6 +32,9 @@ package final class WorkerRun {
     /// which is longer than a session: restarted at once it would have its partitions again, and others,
     /// which can work on them, would never get them.
     static let leftWaitMilliseconds = 60_000
+    /// So long a transaction under way may take to end before the group is left; while it does, nobody else
+    /// has the partitions.
+    private static let leaveMilliseconds = 15_000
     /// How long an unreachable broker is left alone between two attempts.
     static let retryMilliseconds = 200
     static let idleWaitMilliseconds = 1_000
@@ -352,7 +355,7 @@ package final class WorkerRun {
                 health: health
             )
         )
-        recordLog.close(deadlineMilliseconds: 2_000)
+        recordLog.close(deadlineMilliseconds: Self.leaveMilliseconds)
         return waitForStop(milliseconds: Self.leftWaitMilliseconds) ? .toldToStop : end
     }
 

@@ -6,6 +6,9 @@ package struct CalendarMonth: Hashable, Comparable, Sendable {
         self.number = number
     }
 
+    /// After all others.
+    static let last = CalendarMonth(number: .max)
+
     /// The month that a time lies in, in the proleptic Gregorian calendar.
     package init(of time: Timestamp) {
         let days = Self.floorDivide(time.milliseconds, 86_400_000)

@@ -142,9 +142,15 @@ package struct TokenAccount: Equatable, Sendable {
         parked.contains(where: isOwed)
     }
 
+    /// The last month that it stands for: any, where Apple has no report of the token; nil where there is
+    /// none.
+    package var parkedUntil: CalendarMonth? {
+        parked.filter(isOwed).map { lastAccepted == nil ? .last : $0.lastMonth }.max()
+    }
+
     /// The same of what a reminder asks for in a month: its first report, or that month's.
     func hasParkedDebt(for month: CalendarMonth) -> Bool {
-        parked.contains { isOwed($0) && (lastAccepted == nil || month <= $0.lastMonth) }
+        parkedUntil.map { month <= $0 } ?? false
     }
 
     private func isOwed(_ intent: ReportIntent) -> Bool {

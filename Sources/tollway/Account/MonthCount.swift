@@ -90,7 +90,7 @@ struct MonthCount {
         line.withSales += mark.hasSales ? 1 : 0
         if !mark.isReported, let openSince = token.openSince, openSince <= month {
             line.owed += 1
-            line.refused += token.hasParkedDebt ? 1 : 0
+            line.refused += month <= token.parkedUntil ? 1 : 0
         }
         lines[token.app] = line
     }

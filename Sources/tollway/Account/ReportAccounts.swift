@@ -18,14 +18,16 @@ struct ReportAccounts {
     /// 64 bytes, and 8 of key. A dictionary has a power of two of buckets and fills three quarters of
     /// them: 96 to 192 bytes a token, and the old buckets as well while it grows.
     struct Token {
+        // Small fields lie behind optional ones, in what those leave of their words.
         var app: Int64
-        var environment: AppleEnvironment
         var created: Timestamp?
-        var expires: Timestamp?
+        var environment: AppleEnvironment
         var fate: Fate?
+        var expires: Timestamp?
         /// See ``TokenDomain/TokenAccount/openSince``.
         var openSince: CalendarMonth?
-        var hasParkedDebt: Bool
+        /// See ``TokenDomain/TokenAccount/parkedUntil``; before all months where there is none.
+        var parkedUntil: CalendarMonth
     }
 
     private(set) var tokens: [UInt64: Token] = [:]
@@ -76,12 +78,12 @@ struct ReportAccounts {
             }
         return Token(
             app: account.appAppleID ?? 0,
-            environment: account.externalPurchaseID.environment,
             created: account.tokenCreationDate,
-            expires: account.tokenExpirationDate,
+            environment: account.externalPurchaseID.environment,
             fate: fate,
+            expires: account.tokenExpirationDate,
             openSince: account.openSince,
-            hasParkedDebt: account.hasParkedDebt
+            parkedUntil: account.parkedUntil ?? CalendarMonth(number: .min)
         )
     }
 }

@@ -217,7 +217,7 @@ struct DeadLetterScan {
         else {
             return nil
         }
-        let open = try OpenTransactions(in: partitions(stages()), configuration)
+        let open = try OpenTransactions(in: partitions(filter.stages), configuration)
         return open.sentence
             ?? (isAny && open.wereThere ? "a transaction has ended just now: look again" : nil)
     }

@@ -70,7 +70,12 @@ import TokenDomain
     @Test func `owes only what the rules of report still owe`() throws {
         let november = Self.october.adding(1)
         let decemberFirst = Self.day(62)
+        var refused = account(.noLineItem, debt: (decemberFirst, .month), parked: .noLineItem)
+        refused.parked[0].reason = .month
+        refused.parked[0].deadline = november.start + ReportPolicy.deadlineAfterMonth
         let rows: [(TokenAccount, CalendarMonth, owed: Int, refused: Int)] = [
+            // October's was refused, and November's is still to come.
+            (refused, Self.october, 1, 1), (refused, november, 1, 0),
             // Never reported: every month it is active in.
             (account(nil), Self.october, 1, 0), (account(nil), november, 1, 0),
             (account(nil, parked: .noLineItem), Self.october, 1, 1),
