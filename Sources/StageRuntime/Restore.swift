@@ -236,6 +236,11 @@ final class Restore {
                 if let offset, offset > reader.endOffset {
                     aheadSince = lastUsedMilliseconds
                 }
+            case .idle(let message, let offset, let lastUsedMilliseconds):
+                reason = message
+                if offset > reader.endOffset {
+                    aheadSince = lastUsedMilliseconds
+                }
             default:
                 throw error
             }

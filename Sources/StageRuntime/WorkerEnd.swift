@@ -74,8 +74,8 @@ extension WorkerRun {
                     .sentence
             )
         case StoreFault.diskFull(let message), StoreFault.damaged(let message),
-            StoreFault.otherForm(let message, _, _), StoreFault.locked(let message),
-            StoreFault.failed(let message):
+            StoreFault.otherForm(let message, _, _), StoreFault.idle(let message, _, _),
+            StoreFault.locked(let message), StoreFault.failed(let message):
             WorkerEnd(exitCode: 75, sentence: "the state directory failed: \(message)")
         default:
             WorkerEnd(exitCode: 70, sentence: "unforeseen: \(error)")

@@ -90,6 +90,9 @@ package enum StoreFault: Error, Equatable, Sendable {
     ///
     /// Its offset is nil where it is empty; it was last used at UNIX milliseconds.
     case otherForm(message: String, changelogOffset: Int64?, lastUsedMilliseconds: Int64)
+    /// This changelog's, and not used for longer than removals are kept: wipe and replay, where the changelog
+    /// has as much.
+    case idle(message: String, changelogOffset: Int64, lastUsedMilliseconds: Int64)
     /// A changelog record, the one at this index of those handed over, is not what the worker
     /// writes there: our own fault, exit 70. Nothing was applied.
     case unreadable(recordIndex: Int, message: String)
@@ -102,7 +105,7 @@ package enum StoreFault: Error, Equatable, Sendable {
     package var isOfDisk: Bool {
         switch self {
         case .diskFull, .failed: true
-        case .damaged, .otherForm, .unreadable, .locked: false
+        case .damaged, .otherForm, .idle, .unreadable, .locked: false
         }
     }
 }

@@ -63,8 +63,8 @@ package final class StateDirectory {
     ///   - changelogIdentity: the changelog topic it must belong to.
     /// - Returns: the store, restored up to the offset it states.
     /// - Throws: ``StoreFault/damaged(message:)`` where it is another changelog's or another
-    ///   partition's, lay idle too long, or cannot be read: wipe and replay.
-    ///   ``StoreFault/otherForm`` where it is this one's in another form.
+    ///   partition's, or cannot be read: wipe and replay. ``StoreFault/otherForm`` where it is this one's
+    ///   in another form, ``StoreFault/idle`` where it lay idle too long.
     package func open(
         partition: Int32,
         changelogIdentity: String
@@ -80,11 +80,15 @@ package final class StateDirectory {
             clockMilliseconds: clockMilliseconds
         )
         let idleMilliseconds = clockMilliseconds() - store.lastUsedMilliseconds
-        guard store.changelogOffset == nil || idleMilliseconds <= idleMillisecondsMax else {
-            store.close()
-            throw .damaged(message: "the state lay idle for longer than removals are kept")
+        guard let offset = store.changelogOffset, idleMilliseconds > idleMillisecondsMax else {
+            return store
         }
-        return store
+        defer { store.close() }
+        throw .idle(
+            message: "the state lay idle for longer than removals are kept",
+            changelogOffset: offset,
+            lastUsedMilliseconds: store.lastUsedMilliseconds
+        )
     }
 
     /// Between a topic and a form: no topic's name has a space.

@@ -36,6 +36,18 @@ private final class FailingDisk: StoreProvider {
         )
     }
 
+    /// The same, not used for long.
+    static func idle(_ changelogOffset: Int64) -> FailingDisk {
+        FailingDisk(
+            .idle(
+                message: "the state lay idle",
+                changelogOffset: changelogOffset,
+                lastUsedMilliseconds: 1_000
+            ),
+            count: 1
+        )
+    }
+
     func open(
         partition: Int32,
         changelogIdentity: String
@@ -233,6 +245,30 @@ private struct RestoreBench {
         #expect(end.exitCode == 2)
         #expect(end.sentence.contains("partition 0, in another form: it was made anew. Keep"))
         #expect(bench.telemetry.wipeReasons == [] && disk.openCount == 1)
+    }
+
+    /// It is the last copy of what its changelog had.
+    @Test(arguments: [[], [1_001]] as [[Int64]])
+    func `that lay idle is not wiped for a changelog that was made anew`(times: [Int64]) throws {
+        let disk = FailingDisk.idle(50)
+        let bench = RestoreBench(disk, times: times)
+        let end = try #require(throws: WorkerEnd.self) {
+            _ = try bench.restore.slice(waitMilliseconds: 0)
+        }
+        #expect(end.exitCode == 2 && end.sentence.contains("it was made anew. Keep"))
+        #expect(bench.telemetry.wipeReasons == [] && disk.openCount == 1)
+    }
+
+    @Test(
+        arguments: [(1, [1_001]), (50, [1_000 - Restore.clockMarginMilliseconds])]
+            as [(Int64, [Int64])]
+    )
+    func `that lay idle is wiped otherwise`(offset: Int64, times: [Int64]) throws {
+        let disk = FailingDisk.idle(offset)
+        let bench = RestoreBench(disk, times: times)
+        _ = try bench.restore.slice(waitMilliseconds: 0)
+        #expect(bench.telemetry.wipeReasons == ["the state lay idle"])
+        #expect(disk.openCount == 2 && disk.wipeCount == 1)
     }
 
     /// It is empty, its changelog has all of it, or its changelog is older.

@@ -233,7 +233,12 @@ import Testing
         folder.now += days * 86_400_000 / 2
         try folder.open().close()
         folder.now += 1
-        try expectDamaged(folder)
+        let fault = #expect(throws: StoreFault.self) { try folder.open() }
+        guard case .idle(_, let offset, let lastUsed) = fault else {
+            Issue.record("\(String(describing: fault))")
+            return
+        }
+        #expect(offset == 20_000 && lastUsed == folder.now - days * 86_400_000 / 2 - 1)
     }
 
     @Test func `goes on from yesterday where yesterday's files are copied back`() throws {

@@ -173,12 +173,16 @@ struct DoctorKafka {
         let missing = Topic.all.map { $0.name(prefix: prefix) }
             .filter { !there.contains($0) && !hidden.contains($0) }
         var findings: [DoctorFinding] = []
+        let changelogs = Worker.allCases.compactMap { $0.changelog?.name(prefix: prefix) }
         if !missing.isEmpty {
             findings.append(
                 .failed(
                     .topics,
                     "missing under the prefix \"\(prefix)\": \(NameList.text(missing))",
-                    "tollway topics apply --yes"
+                    missing.allSatisfy { !changelogs.contains($0) }
+                        ? "tollway topics apply --yes"
+                        : "if a changelog was there before: see the runbook, A changelog was deleted, or"
+                            + " made anew; else tollway topics apply --yes"
                 )
             )
         }
