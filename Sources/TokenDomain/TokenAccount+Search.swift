@@ -34,7 +34,9 @@ extension TokenAccount {
     ) -> ReportIntent? {
         var intent = intent
         if intent.refusal.isEmpty {
-            intent.keep(answer.errors)
+            // Not all have room: what is looked for first, and the rest goes again.
+            let held = answer.errors.filter(\.isHeldLineItem)
+            intent.keep(held + answer.errors.filter { !$0.isHeldLineItem })
         }
         var ids: [String] = []
         for case let id? in intent.refusal.filter(\.isHeldLineItem).map(\.lineItemID)

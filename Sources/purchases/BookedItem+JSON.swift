@@ -24,6 +24,7 @@ extension BookedItem {
             case "reopensUntil": try scanner.fill(&item.reopensUntil)
             case "retractedOffset": try scanner.fill(&item.retractedOffset)
             case "saidIn": item.saidIn = AlphaCode(try scanner.string())
+            case "currencyOffset": try scanner.fill(&item.currencyOffset)
             case "revision": item.revision = try scanner.count()
             case "changeFirst": item.changeFirst = try scanner.integer()
             case "changeNext": item.changeNext = try scanner.integer()
@@ -85,6 +86,7 @@ extension BookedItem {
             writer.field("reopensUntil", reopensUntil?.milliseconds)
             writer.field("retractedOffset", retractedOffset)
             writer.field("saidIn", saidIn?.text)
+            writer.field("currencyOffset", currencyOffset)
             if revision > 0 { writer.field("revision", revision) }
             if changeNext > 1 {
                 writer.field("changeFirst", changeFirst)

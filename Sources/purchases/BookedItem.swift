@@ -98,10 +98,13 @@ struct BookedItem: Equatable {
     /// Of what is retracted: where its retraction lies in `purchases.received`; nil where an earlier version
     /// retracted it.
     var retractedOffset: Int64?
-    /// Of a refund that was not owed: the currency of its buy when it was said, which its amounts are in.
+    /// Of a refund: the currency that its buy had when it was said, which its amounts are in.
     ///
-    /// Nil where an earlier version settled it.
+    /// Nil where its buy is not known yet, or an earlier version took it.
     var saidIn: AlphaCode?
+    /// Of a buy that was restated to another currency while it was not owed: where the last such change lies
+    /// in `purchases.received`.
+    var currencyOffset: Int64?
     /// How often Apple accepted it.
     var revision = 0
     /// Numbers of the restatements and retractions that wait: `changeFirst` to before `changeNext`.

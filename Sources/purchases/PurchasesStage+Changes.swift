@@ -74,6 +74,12 @@ extension PurchasesStage {
             item.reopensUntil = BookedItem.never
             return .notOwed("retracted")
         }
+        if sale.kind == .refund, let name = item.parent {
+            let buy = place.at(place.key.sibling(name))
+            if let known = try book.item(buy), try isChanging(known, buy, before: event, &book) {
+                return .wait(.reference(buy.key, until: now + policy.referenceLook))
+            }
+        }
         let restated: PurchaseEvent
         do throws(PurchaseFault) {
             restated = try sale.applying(change, now: now)
@@ -87,8 +93,9 @@ extension PurchasesStage {
         }
         item.first = item.first ?? sale
         item.sale = restated
-        if let currency = try buysCurrency(item, place, at: event, book) {
-            item.saidIn = currency
+        item.saidIn = try buysCurrency(item, place, at: event, book)
+        if restated.pricingCurrency != sale.pricingCurrency {
+            item.currencyOffset = event.offset
         }
         if item.reopensUntil.map({ $0 <= now }) ?? true {
             // It was retracted or its time is over, and its own event forgotten: a token reopens it
@@ -99,9 +106,11 @@ extension PurchasesStage {
         return .notOwed(item.parent == nil ? "no_active_token" : "reference_not_owed")
     }
 
-    /// The currency that the buy of a refund had when an event of the refund was sent; nil of what is no refund,
-    /// or where a change of the buy stands between the two.
-    func buysCurrency(
+    /// The currency that the buy of a refund had when an event of the refund was sent; nil of what is no refund.
+    ///
+    /// What came before that event is settled. Where several changes of the currency came since, it is that
+    /// of the first content.
+    private func buysCurrency(
         _ item: BookedItem,
         _ place: BookPlace,
         at event: BookedEvent,
@@ -112,11 +121,20 @@ extension PurchasesStage {
         else {
             return nil
         }
-        if let last = buy.lastChange, last.offset > event.offset {
-            // What the first of its changes found, as long as none was taken before the event.
-            return item.saidIn == nil ? (buy.first ?? buy.sale)?.pricingCurrency : nil
+        let isLater = buy.currencyOffset.map { $0 > event.offset } ?? false
+        return (isLater ? buy.first : buy.sale)?.pricingCurrency
+    }
+
+    /// Notes what a refund is said in, once its buy is known.
+    func noteCurrency(
+        of item: inout BookedItem,
+        _ place: BookPlace,
+        at event: BookedEvent,
+        _ book: Book
+    ) throws(StoreFault) {
+        if item.saidIn == nil {
+            item.saidIn = try buysCurrency(item, place, at: event, book)
         }
-        return buy.hasChanges && item.saidIn != nil ? nil : buy.sale?.pricingCurrency
     }
 
     /// What becomes of a restatement that breaks a rule if a buy that is not owed has a refund: nil where it

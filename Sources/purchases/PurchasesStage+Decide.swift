@@ -185,9 +185,7 @@ extension PurchasesStage {
             case .decided(let decision): return decision
             case .notOwed(let key):
                 item.parent = key.name
-                if item.saidIn == nil {
-                    item.saidIn = try buysCurrency(item, place, at: event, book)
-                }
+                try noteCurrency(of: &item, place, at: event, book)
                 return .notOwed("reference_not_owed")
             case .found(let key, let parent):
                 item.parent = key.name
@@ -198,6 +196,7 @@ extension PurchasesStage {
                     sale.kind == .refund
                     ? ReferenceRules.fault(ofRefund: sale, of: target, isNew: true, now: now)
                     : ReferenceRules.fault(ofLater: sale, after: target)
+                try noteCurrency(of: &item, place, at: event, book)
                 if let fault = fault ?? ReferenceRules.fault(ofSaidIn: item.saidIn, of: target) {
                     return .refuse(fault)
                 }
@@ -353,6 +352,10 @@ extension PurchasesStage {
             }
             return .decided(.wait(wait))
         case .notOwed:
+            // The currency that it is said in is not known before.
+            if sale.kind == .refund, try isChanging(item, place.at(key), before: event, &book) {
+                return .decided(.wait(wait))
+            }
             return .notOwed(key)
         case .live:
             if sale.kind == .buy, try isUnderRetraction(item, place.at(key), book) {

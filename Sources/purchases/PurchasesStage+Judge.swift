@@ -368,6 +368,8 @@ extension PurchasesStage {
         _ plan: inout BatchPlan
     ) throws(StoreFault) -> Verdict {
         var item = item
+        // What was not owed and is sent again says nothing new.
+        item.saidIn = item.standing == .notOwed ? item.saidIn : nil
         item.standing = .pending
         item.sale = sale
         item.first = first

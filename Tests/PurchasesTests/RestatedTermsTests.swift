@@ -88,6 +88,72 @@ import TokenDomain
         #expect(items.allSatisfy { $0.contains("\"pricingCurrency\":\"\(currency)\"") }, "\(items)")
     }
 
+    /// Told in one go, under names in either order: each is said in what its buy is by then.
+    @Test(
+        arguments: [["buy", "refund"], ["refund", "buy"]],
+        [[], ["pass"], ["refund"], ["refund", "pass"]]
+    )
+    func `has refunds in the currency that it was restated to before them`(
+        names: [String],
+        before: [String]
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        let boughtAt = bench.clock.now
+        let (buy, refund) = (names[0], names[1])
+        let refunded = bench.refund(refund, of: buy, anna, exclusive: 3_000)
+        bench.sale(bench.buy(buy, anna))
+        if before.contains("refund") {
+            bench.sale(refunded)
+        }
+        if before.contains("pass") {
+            try bench.pass(.hours(25))
+        }
+        if before.contains("refund") {
+            bench.sale(bench.change(refund, anna, .retract))
+        }
+        bench.sale(bench.change(buy, anna, .restate) { $0.pricingCurrency = AlphaCode("ISK") })
+        bench.sale(before.contains("refund") ? bench.change(refund, anna, .restate) : refunded)
+        bench.sale(bench.change(buy, anna, .restate) { $0.productIdentifier = "gems" })
+        try bench.settle()
+        try bench.pass(.hours(25))
+        bench.token("t", from: boughtAt + -.days(1), days: 60, customer: anna)
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == [])
+        #expect(bench.refusals.isEmpty)
+        let items = try bench.outcomes().compactMap(\.item)
+        #expect(items.count == 2)
+        #expect(items.allSatisfy { $0.contains("\"pricingCurrency\":\"ISK\"") }, "\(items)")
+    }
+
+    /// It waits for a token that it names, and its buy is restated meanwhile.
+    @Test func `that is reported has no refund in another currency than it was said in`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        let boughtAt = bench.clock.now
+        bench.token("t", from: boughtAt + -.days(1), days: 2, customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        try bench.pass(.days(2))
+        bench.sale(
+            bench.refund("r", of: "a", anna, exclusive: 3_000) {
+                $0.externalPurchaseID = TokenID("next")
+            }
+        )
+        try bench.settle()
+        bench.sale(bench.change("a", anna, .restate) { $0.pricingCurrency = AlphaCode("ISK") })
+        try bench.settle()
+        bench.token("next", from: boughtAt + .days(1), days: 60, customer: anna)
+        try bench.settle()
+        let refunds = try bench.outcomes().filter { $0.lineItemID == "r" && $0.item != nil }
+        #expect(refunds.allSatisfy { $0.item?.contains("ISK") == false }, "\(refunds)")
+        #expect(bench.deadLetters().map(\.code) == ["purchases.pricing_currency_mismatch"])
+    }
+
     /// What no look at the buy shows: the refund rests, and is said again or owed after all.
     enum Rest: CaseIterable {
         /// Retracted, and restated just before the buy is.

@@ -50,6 +50,28 @@ import TokenWire
         #expect(try bench.answers().count == 1)
     }
 
+    @Test func `are looked for also where Apple says more of others first`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        sell(bench, 1, Self.items("a"))
+        try bench.pass(.minutes(1))
+        let others = (0...ReportIntent.refusalCountMax).map { "x\($0)" }
+        bench.script = { call in
+            guard call.isSend else {
+                return .answered
+            }
+            let refused = others.map {
+                AppleError(code: 12, fieldName: "netAmountTaxExclusive", lineItemID: $0)
+            }
+            let held = AppleError(code: 1, fieldName: "lineItemId", lineItemID: "a")
+            return .refused(refused + [held])
+        }
+        sell(bench, 1, "[" + (others + ["a"]).map { Self.item($0) }.joined(separator: ",") + "]")
+        try bench.pass(.minutes(1))
+        let answer = try #require(try bench.answers().last?.answer)
+        #expect(answer.outcome == .rejected && answer.verifiedLineItemIDs == ["a"])
+    }
+
     @Test func `make no dead letter where Apple refuses them, and go anew when asked`() throws {
         let bench = ReportBench()
         let errors = [AppleError(code: 12, fieldName: "netAmountTaxExclusive", lineItemID: "a")]
