@@ -25,6 +25,7 @@ extension BookedItem {
             case "retractedOffset": try scanner.fill(&item.retractedOffset)
             case "saidIn": item.saidIn = AlphaCode(try scanner.string())
             case "currencyOffset": try scanner.fill(&item.currencyOffset)
+            case "currencyBefore": item.currencyBefore = AlphaCode(try scanner.string())
             case "revision": item.revision = try scanner.count()
             case "changeFirst": item.changeFirst = try scanner.integer()
             case "changeNext": item.changeNext = try scanner.integer()
@@ -87,6 +88,7 @@ extension BookedItem {
             writer.field("retractedOffset", retractedOffset)
             writer.field("saidIn", saidIn?.text)
             writer.field("currencyOffset", currencyOffset)
+            writer.field("currencyBefore", currencyBefore?.text)
             if revision > 0 { writer.field("revision", revision) }
             if changeNext > 1 {
                 writer.field("changeFirst", changeFirst)

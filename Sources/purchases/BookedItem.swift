@@ -103,8 +103,9 @@ struct BookedItem: Equatable {
     /// Nil where its buy is not known yet, or an earlier version took it.
     var saidIn: AlphaCode?
     /// Of a buy that was restated to another currency while it was not owed: where the last such change lies
-    /// in `purchases.received`.
+    /// in `purchases.received`, and the currency before it.
     var currencyOffset: Int64?
+    var currencyBefore: AlphaCode?
     /// How often Apple accepted it.
     var revision = 0
     /// Numbers of the restatements and retractions that wait: `changeFirst` to before `changeNext`.

@@ -76,7 +76,9 @@ extension PurchasesStage {
         }
         if sale.kind == .refund, let name = item.parent {
             let buy = place.at(place.key.sibling(name))
-            if let known = try book.item(buy), try isChanging(known, buy, before: event, &book) {
+            if let known = try book.item(buy), known.standing == .notOwed,
+                try isChanging(known, buy, before: event, &book)
+            {
                 return .wait(.reference(buy.key, until: now + policy.referenceLook))
             }
         }
@@ -96,6 +98,7 @@ extension PurchasesStage {
         item.saidIn = try buysCurrency(item, place, at: event, book)
         if restated.pricingCurrency != sale.pricingCurrency {
             item.currencyOffset = event.offset
+            item.currencyBefore = sale.pricingCurrency
         }
         if item.reopensUntil.map({ $0 <= now }) ?? true {
             // It was retracted or its time is over, and its own event forgotten: a token reopens it
@@ -109,7 +112,7 @@ extension PurchasesStage {
     /// The currency that the buy of a refund had when an event of the refund was sent; nil of what is no refund.
     ///
     /// What came before that event is settled. Where several changes of the currency came since, it is that
-    /// of the first content.
+    /// before the last one. Where offsets began anew, what is older than the event is no later change.
     private func buysCurrency(
         _ item: BookedItem,
         _ place: BookPlace,
@@ -121,8 +124,12 @@ extension PurchasesStage {
         else {
             return nil
         }
-        let isLater = buy.currencyOffset.map { $0 > event.offset } ?? false
-        return (isLater ? buy.first : buy.sale)?.pricingCurrency
+        if let changedAt = buy.currencyOffset, changedAt > event.offset,
+            let last = buy.lastChange, last.time >= event.receivedAt
+        {
+            return buy.currencyBefore
+        }
+        return buy.sale?.pricingCurrency
     }
 
     /// Notes what a refund is said in, once its buy is known.

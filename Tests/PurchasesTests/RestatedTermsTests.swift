@@ -162,6 +162,39 @@ import TokenDomain
         case sentAgain
     }
 
+    /// To another currency and back; the refund was said between, retracted, and is restated before the last.
+    @Test(arguments: [["a", "b"], ["b", "a"]])
+    func `has no refund reported in its first currency that was said in another`(
+        names: [String]
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        let boughtAt = bench.clock.now
+        let (buy, refund) = (names[0], names[1])
+        bench.sale(bench.buy(buy, anna))
+        try bench.pass(.hours(25))
+        bench.sale(bench.change(buy, anna, .restate) { $0.pricingCurrency = AlphaCode("ISK") })
+        bench.sale(bench.refund(refund, of: buy, anna, exclusive: 3_000))
+        try bench.settle()
+        bench.sale(bench.change(refund, anna, .retract))
+        try bench.settle()
+        bench.sale(
+            bench.change(refund, anna, .restate) {
+                $0.amountTaxExclusive = Milliunits(2_000)
+                $0.taxAmount = Milliunits(400)
+            }
+        )
+        bench.sale(bench.change(buy, anna, .restate) { $0.pricingCurrency = AlphaCode("EUR") })
+        try bench.settle()
+        bench.token("t", from: boughtAt + -.days(1), days: 60, customer: anna)
+        try bench.settle()
+        let refunds = try bench.outcomes().filter { $0.lineItemID == refund && $0.item != nil }
+        #expect(refunds.allSatisfy { $0.item?.contains("ISK") == true }, "\(refunds)")
+        #expect(bench.deadLetters().map(\.code) == ["purchases.pricing_currency_mismatch"])
+    }
+
     @Test(arguments: Rest.allCases)
     func `has no refund reported in another currency than it was said in`(rest: Rest) throws {
         let bench = PurchasesBench()
