@@ -30,13 +30,8 @@ extension PurchasesStage {
             return isFree ? .queue(live.token) : .wait(.reference(place.key, until: nil))
         }
         // What was told before of the item that it refers to may retract it, too.
-        if let name = item.parent {
-            let parentPlace = place.at(place.key.sibling(name))
-            if let parent = try book.item(parentPlace),
-                try isChanging(parent, parentPlace, before: event, &book)
-            {
-                return .wait(.reference(parentPlace.key, until: now + policy.referenceLook))
-            }
+        if let parent = try changingParent(of: item, place, before: event, &book) {
+            return .wait(.reference(parent.key, until: now + policy.referenceLook))
         }
         let restated: PurchaseEvent
         do throws(PurchaseFault) {
@@ -74,13 +69,11 @@ extension PurchasesStage {
             item.reopensUntil = BookedItem.never
             return .notOwed("retracted")
         }
-        if sale.kind == .refund, let name = item.parent {
-            let buy = place.at(place.key.sibling(name))
-            if let known = try book.item(buy), known.standing == .notOwed,
-                try isChanging(known, buy, before: event, &book)
-            {
-                return .wait(.reference(buy.key, until: now + policy.referenceLook))
-            }
+        if sale.kind == .refund,
+            let buy = try changingParent(of: item, place, before: event, &book),
+            try book.item(buy)?.standing == .notOwed
+        {
+            return .wait(.reference(buy.key, until: now + policy.referenceLook))
         }
         let restated: PurchaseEvent
         do throws(PurchaseFault) {
@@ -107,6 +100,25 @@ extension PurchasesStage {
             item.retractedOffset = nil
         }
         return .notOwed(item.parent == nil ? "no_active_token" : "reference_not_owed")
+    }
+
+    /// The item that another one refers to, where a change of it that came before an event is not settled.
+    private func changingParent(
+        of item: BookedItem,
+        _ place: BookPlace,
+        before event: BookedEvent,
+        _ book: inout Book
+    ) throws(StoreFault) -> BookPlace? {
+        guard let name = item.parent else {
+            return nil
+        }
+        let parent = place.at(place.key.sibling(name))
+        guard let known = try book.item(parent),
+            try isChanging(known, parent, before: event, &book)
+        else {
+            return nil
+        }
+        return parent
     }
 
     /// The currency that the buy of a refund had when an event of the refund was sent; nil of what is no refund.

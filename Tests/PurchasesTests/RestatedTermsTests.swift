@@ -55,21 +55,26 @@ import TokenDomain
         #expect(bench.refusals.isEmpty)
     }
 
+    /// With a rate for kronur, and a customer of whom no token is known.
+    private func bench() throws -> (PurchasesBench, CustomerID) {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        return (bench, bench.customer(1))
+    }
+
     /// Neither is owed, and both are once a token comes: the refund's amount was said in the old currency.
     @Test(arguments: [(false, false), (false, true), (true, false), (true, true)])
     func `keeps its currency also while nothing of it is owed`(
         isPatient: Bool,
         isRetracted: Bool
     ) throws {
-        let bench = PurchasesBench()
-        bench.launch()
-        let anna = bench.customer(1)
-        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        let (bench, anna) = try bench()
         let boughtAt = bench.clock.now
         let events =
             [bench.buy("a", anna), bench.refund("r", of: "a", anna, exclusive: 3_000)]
             + (isRetracted ? [bench.change("r", anna, .retract)] : [])
-            + [bench.change("a", anna, .restate) { $0.pricingCurrency = AlphaCode("ISK") }]
+            + [bench.restate("a", anna, in: "ISK")]
         for event in events {
             bench.sale(event)
             try isPatient ? bench.pass(.hours(25)) : bench.settle()
@@ -97,10 +102,7 @@ import TokenDomain
         names: [String],
         before: [String]
     ) throws {
-        let bench = PurchasesBench()
-        bench.launch()
-        let anna = bench.customer(1)
-        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        let (bench, anna) = try bench()
         let boughtAt = bench.clock.now
         let (buy, refund) = (names[0], names[1])
         let refunded = bench.refund(refund, of: buy, anna, exclusive: 3_000)
@@ -114,7 +116,7 @@ import TokenDomain
         if before.contains("refund") {
             bench.sale(bench.change(refund, anna, .retract))
         }
-        bench.sale(bench.change(buy, anna, .restate) { $0.pricingCurrency = AlphaCode("ISK") })
+        bench.sale(bench.restate(buy, anna, in: "ISK"))
         bench.sale(before.contains("refund") ? bench.change(refund, anna, .restate) : refunded)
         bench.sale(bench.change(buy, anna, .restate) { $0.productIdentifier = "gems" })
         try bench.settle()
@@ -130,10 +132,7 @@ import TokenDomain
 
     /// It waits for a token that it names, and its buy is restated meanwhile.
     @Test func `that is reported has no refund in another currency than it was said in`() throws {
-        let bench = PurchasesBench()
-        bench.launch()
-        let anna = bench.customer(1)
-        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        let (bench, anna) = try bench()
         let boughtAt = bench.clock.now
         bench.token("t", from: boughtAt + -.days(1), days: 2, customer: anna)
         bench.sale(bench.buy("a", anna))
@@ -145,7 +144,7 @@ import TokenDomain
             }
         )
         try bench.settle()
-        bench.sale(bench.change("a", anna, .restate) { $0.pricingCurrency = AlphaCode("ISK") })
+        bench.sale(bench.restate("a", anna, in: "ISK"))
         try bench.settle()
         bench.token("next", from: boughtAt + .days(1), days: 60, customer: anna)
         try bench.settle()
@@ -167,26 +166,18 @@ import TokenDomain
     func `has no refund reported in its first currency that was said in another`(
         names: [String]
     ) throws {
-        let bench = PurchasesBench()
-        bench.launch()
-        let anna = bench.customer(1)
-        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        let (bench, anna) = try bench()
         let boughtAt = bench.clock.now
         let (buy, refund) = (names[0], names[1])
         bench.sale(bench.buy(buy, anna))
         try bench.pass(.hours(25))
-        bench.sale(bench.change(buy, anna, .restate) { $0.pricingCurrency = AlphaCode("ISK") })
+        bench.sale(bench.restate(buy, anna, in: "ISK"))
         bench.sale(bench.refund(refund, of: buy, anna, exclusive: 3_000))
         try bench.settle()
         bench.sale(bench.change(refund, anna, .retract))
         try bench.settle()
-        bench.sale(
-            bench.change(refund, anna, .restate) {
-                $0.amountTaxExclusive = Milliunits(2_000)
-                $0.taxAmount = Milliunits(400)
-            }
-        )
-        bench.sale(bench.change(buy, anna, .restate) { $0.pricingCurrency = AlphaCode("EUR") })
+        bench.sale(bench.restateCheaper(refund, anna))
+        bench.sale(bench.restate(buy, anna, in: "EUR"))
         try bench.settle()
         bench.token("t", from: boughtAt + -.days(1), days: 60, customer: anna)
         try bench.settle()
@@ -197,28 +188,20 @@ import TokenDomain
 
     @Test(arguments: Rest.allCases)
     func `has no refund reported in another currency than it was said in`(rest: Rest) throws {
-        let bench = PurchasesBench()
-        bench.launch()
-        let anna = bench.customer(1)
-        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        let (bench, anna) = try bench()
         let boughtAt = bench.clock.now
         let refund = bench.refund("r", of: "a", anna, exclusive: 3_000)
         bench.sale(bench.buy("a", anna))
         bench.sale(refund)
         try bench.pass(.hours(25))
-        let inKronur = bench.change("a", anna, .restate) { $0.pricingCurrency = AlphaCode("ISK") }
-        let cheaper = bench.change("r", anna, .restate) {
-            $0.amountTaxExclusive = Milliunits(2_000)
-            $0.taxAmount = Milliunits(400)
-        }
         if rest == .retracted {
             bench.sale(bench.change("r", anna, .retract))
             try bench.settle()
-            bench.sale(cheaper)
+            bench.sale(bench.restateCheaper("r", anna))
         } else {
             try bench.pass(.days(32))
         }
-        bench.sale(inKronur)
+        bench.sale(bench.restate("a", anna, in: "ISK"))
         try bench.settle()
         bench.token("t", from: boughtAt + -.days(1), days: 90, customer: anna)
         try bench.settle()
@@ -270,5 +253,22 @@ import TokenDomain
         #expect(restated.outcome == .reported && restated.revision == 2)
         #expect(restated.item?.contains(#""exchangeRate":0.0071"#) == true)
         #expect(restated.item?.contains(#""reportingCurrency":"EUR""#) == true)
+    }
+}
+
+extension PurchasesBench {
+    fileprivate func restate(
+        _ id: String,
+        _ customer: CustomerID,
+        in currency: String
+    ) -> PurchaseEvent {
+        change(id, customer, .restate) { $0.pricingCurrency = AlphaCode(currency) }
+    }
+
+    fileprivate func restateCheaper(_ id: String, _ customer: CustomerID) -> PurchaseEvent {
+        change(id, customer, .restate) {
+            $0.amountTaxExclusive = Milliunits(2_000)
+            $0.taxAmount = Milliunits(400)
+        }
     }
 }

@@ -161,7 +161,8 @@ import TokenWire
         #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.accepted, .accepted])
     }
 
-    @Test func `that Apple refuses are outcomes and dead letters, and may be replayed`() throws {
+    /// Apple has refused the first token.
+    private func benchOfRefused() throws -> ReportBench {
         let bench = ReportBench()
         bench.script = { _ in
             .refused([AppleError(code: 4_000_187, fieldName: nil, lineItemID: nil)])
@@ -169,6 +170,11 @@ import TokenWire
         bench.launch()
         bench.requestAccountToken(Self.tokens[0])
         try bench.pass(.minutes(1))
+        return bench
+    }
+
+    @Test func `that Apple refuses are outcomes and dead letters, and may be replayed`() throws {
+        let bench = try benchOfRefused()
         let outcome = try #require(try bench.accountTokenOutcomes().first)
         #expect(outcome.outcome == .rejected && outcome.errorCode == 4_000_187)
         let deadLetter = try #require(bench.deadLetters().first)
@@ -188,13 +194,7 @@ import TokenWire
 
     /// Offsets begin anew with the topic; the record itself, read once more, is none.
     @Test func `that were refused may be replayed after their topic was made anew`() throws {
-        let bench = ReportBench()
-        bench.script = { _ in
-            .refused([AppleError(code: 4_000_187, fieldName: nil, lineItemID: nil)])
-        }
-        bench.launch()
-        bench.requestAccountToken(Self.tokens[0])
-        try bench.pass(.minutes(1))
+        let bench = try benchOfRefused()
         let name = Topic.reportState.name(prefix: ReportBench.prefix)
         let states = bench.cluster.committedRecords(of: name)
         let value = try #require(states.compactMap(\.value).last)

@@ -301,13 +301,13 @@ enum DeadLetterCommand {
         }
         guard missing.isEmpty else {
             let places = Set(missing.map { $0.place(prefix: configuration.topicPrefix) })
-            let hindrance = try OpenTransactions(in: places, configuration).sentence
-            throw CommandFailure(
-                hindrance == nil ? .nothingMatched : .tryAgain,
-                code: hindrance == nil ? "dlq.not_there" : "dlq.held_back",
-                "there is no dead letter at "
-                    + missing.map(\.description).joined(separator: ", ")
-                    + (hindrance.map { "; " + $0 } ?? "")
+            throw failure(
+                "dlq.not_there",
+                [
+                    "there is no dead letter at "
+                        + missing.map(\.description).joined(separator: ", ")
+                ],
+                hindrance: try OpenTransactions(in: places, configuration).sentence
             )
         }
         return .ok
@@ -399,42 +399,6 @@ enum DeadLetterCommand {
         since: Int64? = nil
     ) throws(CommandFailure) -> SettledDeadLetters {
         try scan.settled(since: since, progress: ScanProgress("records of earlier replays"))
-    }
-
-    /// Says what may match and was not seen.
-    ///
-    /// - Returns: whether an open transaction hides dead letters.
-    @discardableResult
-    static func sayUnseen(
-        _ scan: DeadLetterScan,
-        _ otherNameCount: Int
-    ) throws(CommandFailure) -> Bool {
-        if let text = DeadLetterFilter.otherNames(otherNameCount) {
-            Console.say(text)
-        }
-        guard let hindrance = try scan.hindrance() else {
-            return false
-        }
-        Console.say("note: \(hindrance)")
-        return true
-    }
-
-    /// - Throws: what keeps Kafka from being asked.
-    static func nothingMatched(
-        _ scan: DeadLetterScan,
-        _ otherNameCount: Int
-    ) throws(CommandFailure) -> CommandFailure {
-        let hindrance = try scan.hindrance(isAny: true)
-        let what =
-            scan.filter.words.isEmpty && !scan.includesSettled
-            ? "no dead letter is open"
-            : "no \(scan.includesSettled ? "" : "open ")dead letter matches: \(scan.filter.text)"
-        let notes = [DeadLetterFilter.otherNames(otherNameCount), hindrance].compactMap { $0 }
-        return CommandFailure(
-            hindrance == nil ? .nothingMatched : .tryAgain,
-            code: hindrance == nil ? "dlq.nothing_matched" : "dlq.held_back",
-            ([what] + notes).joined(separator: "; ")
-        )
     }
 }
 

@@ -244,21 +244,20 @@ enum ReplayCommand {
         order.forgottenBefore = try ReplayMemory.forgottenBefore(order.configuration, now: now)
         let plan = try ReplayPlanner(order: order).plan()
         let scan = DeadLetterScan(configuration: order.configuration, filter: order.filter)
-        // What lies in the plan of a file was seen when that was made.
-        guard order.plan == nil else {
-            guard plan.matchedCount > 0 else {
+        guard plan.matchedCount > 0 else {
+            guard order.plan == nil else {
                 throw CommandFailure(
                     .nothingMatched,
                     code: "dlq.nothing_matched",
                     "none of the plan's dead letters is open any more"
                 )
             }
-            return ReplayPlanText(order: order, plan: plan)
-        }
-        guard plan.matchedCount > 0 else {
             throw try DeadLetterCommand.nothingMatched(scan, plan.otherNameCount)
         }
-        try DeadLetterCommand.sayUnseen(scan, plan.otherNameCount)
+        // What lies in the plan of a file was seen when that was made.
+        if order.plan == nil {
+            try DeadLetterCommand.sayUnseen(scan, plan.otherNameCount)
+        }
         return ReplayPlanText(order: order, plan: plan)
     }
 
