@@ -32,15 +32,15 @@ extension AccountTokenAnswer {
                 self = .lane(.unauthorized, until: nil)
             case 429:
                 self = .lane(.rateLimited, until: reply.retryAfter)
-            case 300...399, 402, 403, 405, 407, 410, 421, 426, 451:
-                self = .lane(.misdirected, until: nil)
             case 408, 409, 425:
                 self = .again(notBefore: nil)
-            case 400...499:
+            case 400 where !reply.isPage, 404 where !reply.isPage, 413, 415:
                 // A 404 too, with a code or without: it is about one transaction.
                 self =
                     code.map(Self.retryableCodes.contains) == true
                     ? .again(notBefore: nil) : .rejected
+            case 300...499:
+                self = .lane(.misdirected, until: nil)
             case 503:
                 self = .again(notBefore: reply.retryAfter)
             default:

@@ -61,13 +61,20 @@ package struct AppleReply: Equatable, Sendable {
     }
 }
 
+extension AppleReply {
+    /// Whether Apple knows nothing under the identifier it was asked for.
+    fileprivate var saysNotFound: Bool {
+        errors?.contains { $0.name == .notFound } == true
+    }
+}
+
 /// Why a whole lane waits: it is not this report's fault.
 package enum LaneTrouble: String, Sendable, CaseIterable {
     /// 429.
     case rateLimited = "rate_limited"
     /// 401: sign again once, then stop.
     case unauthorized
-    /// 403, 3xx, 404 and other answers that mean a wrong address, role or method.
+    /// 403, 404, 3xx, markup and every 4xx that is not Apple's: a wrong address or role, or a proxy.
     case misdirected
     /// No usable key for the app.
     case noKey = "no_key"
@@ -180,12 +187,15 @@ extension ReportAnswer {
     /// What has nothing to do with the report itself.
     private static func trouble(_ status: Int, _ reply: AppleReply) -> ReportAnswer? {
         switch status {
-        case 300...399, 402, 403, 404, 405, 407, 410, 421, 426, 451:
-            .lane(.misdirected, until: nil)
         case 401:
             .lane(.unauthorized, until: nil)
         case 429:
             .lane(.rateLimited, until: reply.retryAfter)
+        case 400 where !reply.isPage, 408, 409, 413, 415, 425:
+            nil
+        case 300...499:
+            // Apple documents no other: a proxy or a firewall gives it, and gives it to every report.
+            .lane(.misdirected, until: nil)
         default:
             nil
         }
@@ -207,8 +217,8 @@ extension ReportAnswer {
             refusal(reply.errors ?? [], newestDate: newestDate, now: now)
         case 408, 425:
             .again(isDoubtful: true, notBefore: nil)
-        case 401...499:
-            // 413, 415 and whatever else blames the request: it will not get better by itself.
+        case 413, 415:
+            // They blame the request: it will not get better by itself.
             .rejected(.refused)
         case 503:
             .again(isDoubtful: true, notBefore: reply.retryAfter)
@@ -245,6 +255,8 @@ extension ReportAnswer {
         }
         let answer = retrieved(status, reply)
         return switch answer {
+        // An item that Apple has must not be told twice: only its word ends the search.
+        case .notHeld where !reply.saysNotFound: .again(isDoubtful: true, notBefore: nil)
         case .verified, .rejected: .again(isDoubtful: true, notBefore: nil)
         default: answer
         }
@@ -256,7 +268,9 @@ extension ReportAnswer {
             return .verified
         case (200, false?):
             return .rejected(.conflict)
-        case (400, _) where reply.errors?.contains(where: { $0.name == .notFound }) == true:
+        case (400, _):
+            // Also where its reasons cannot be read: the same report under the same identifier
+            // does no harm (apple-api 2.8), and asking on would never end.
             return .notHeld
         case (503, _):
             return .again(isDoubtful: true, notBefore: reply.retryAfter)

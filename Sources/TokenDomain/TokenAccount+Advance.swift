@@ -297,7 +297,7 @@ extension TokenAccount {
         policy: ReportPolicy
     ) {
         guard policy.repeatsMonthly, lastAccepted == .noLineItem, isKnown,
-            hasPeriod, let expiration = tokenExpirationDate
+            let expiration = tokenExpirationDate
         else {
             return
         }

@@ -25,6 +25,51 @@ import TokenWire
         #expect(try bench.outcomes().map(\.outcome) == [.verified])
     }
 
+    /// A PUT failed, and no look-up says what Apple has: the PUT goes again under its identifier.
+    @Test func `leaves nothing in doubt where every look-up is answered 400 without a reason`()
+        throws
+    {
+        let bench = ReportBench()
+        var isFirst = true
+        bench.script = { call in
+            defer { isFirst = false }
+            return isFirst ? .answerLost : call.isSend ? .answered : .status(400)
+        }
+        bench.launch()
+        bench.request(bench.id(1), .noLineItem)
+        bench.request(bench.id(2), .noLineItem)
+        try bench.pass(.hours(1))
+        // Apple has the first one, and says that its identifier is taken: for a day.
+        #expect(try bench.outcomes().map(\.outcome) == [.accepted])
+        try bench.pass(.hours(25))
+        #expect(try Set(bench.outcomes().map(\.outcome)) == [.accepted, .rejected])
+        let code = bench.deadLetters().first?.headers["tollway.dlq.code"]
+        #expect(code == "report.unverifiable")
+    }
+
+    /// A firewall in Apple's place refuses everything: nothing of it is a report's fault.
+    @Test(arguments: [406, 418, 422, 431, 499])
+    func `stops the lane where something else answers for Apple`(status: Int) throws {
+        let bench = ReportBench()
+        var isAway = true
+        bench.script = { _ in isAway ? .status(status) : .answered }
+        bench.launch()
+        for number in 1...20 {
+            bench.request(bench.id(number), .noLineItem)
+            bench.requestAccountToken(
+                "00000000-0000-4000-8000-000000000000",
+                transaction: "\(number)"
+            )
+        }
+        try bench.pass(.hours(2))
+        #expect(bench.deadLetters().isEmpty)
+        #expect(value(bench, #"tollway_report_lane_stopped{app="1""#) == 1)
+        isAway = false
+        try bench.pass(.minutes(10))
+        #expect(bench.appleStore.accepted.count == 20)
+        #expect(bench.appleStore.accountTokens.count == 20)
+    }
+
     /// New reports come in meanwhile: a 200 to a PUT is no sign of Apple either.
     @Test func `is one too where both requests are answered 200 and no report`() throws {
         let bench = ReportBench()

@@ -18,12 +18,14 @@ import TokenDomain
             acknowledged: String? = nil,
             isOurs: Bool? = nil,
             retryAfter: Timestamp? = nil,
+            isPage: Bool = false,
             _ meaning: ReportAnswer
         ) {
             self.request = request
             self.meaning = meaning
             reply = AppleReply(
                 transport: .answered(status: status),
+                isPage: isPage,
                 errors: errors.map { errors in
                     errors.map { AppleError(code: $0.0, fieldName: $0.1, lineItemID: nil) }
                 },
@@ -60,6 +62,14 @@ import TokenDomain
         Row(.send, 400, errors: [], .rejected(.refused)),
         Row(.send, 413, .rejected(.refused)),
         Row(.send, 415, .rejected(.refused)),
+        // What no page of Apple's has: a proxy's or a firewall's
+        Row(.send, 400, isPage: true, .lane(.misdirected, until: nil)),
+        Row(.send, 406, .lane(.misdirected, until: nil)),
+        Row(.send, 411, .lane(.misdirected, until: nil)),
+        Row(.send, 418, .lane(.misdirected, until: nil)),
+        Row(.send, 422, .lane(.misdirected, until: nil)),
+        Row(.send, 431, .lane(.misdirected, until: nil)),
+        Row(.send, 499, .lane(.misdirected, until: nil)),
         Row(.send, 408, .again(isDoubtful: true, notBefore: nil)),
         Row(.send, 500, .again(isDoubtful: true, notBefore: nil)),
         Row(.send, 500, errors: [(5_000_000, nil)], .again(isDoubtful: true, notBefore: nil)),
@@ -111,7 +121,13 @@ import TokenDomain
         Row(.retrieve, 200, isOurs: false, .rejected(.conflict)),
         Row(.retrieve, 200, .again(isDoubtful: true, notBefore: nil)),
         Row(.retrieve, 400, errors: [(3, "requestIdentifier")], .notHeld),
-        Row(.retrieve, 400, .again(isDoubtful: true, notBefore: nil)),
+        Row(.retrieve, 400, .notHeld),
+        Row(.retrieve, 400, errors: [(2, "requestIdentifier")], .notHeld),
+        Row(.retrieve, 400, isPage: true, .lane(.misdirected, until: nil)),
+        Row(.retrieve, 406, .lane(.misdirected, until: nil)),
+        // Looking for line items in an earlier report: what Apple has must not be told twice
+        Row(.search, 400, errors: [(3, "requestIdentifier")], .notHeld),
+        Row(.search, 400, .again(isDoubtful: true, notBefore: nil)),
         Row(.retrieve, 404, .lane(.misdirected, until: nil)),
         Row(.retrieve, 401, .lane(.unauthorized, until: nil)),
         Row(.retrieve, 429, .lane(.rateLimited, until: nil)),

@@ -19,9 +19,10 @@ private typealias Fixtures = ReportFixtures
         var months: [Int64] = []
         var isLate = false
 
-        init(createdAt: Timestamp, expiresAt: Timestamp) {
+        init(createdAt: Timestamp, expiresAt: Timestamp, type: TokenType? = nil) {
             now = createdAt
             var distinct = Fixtures.distinct(at: createdAt)
+            distinct.tokenType = type ?? distinct.tokenType
             distinct.tokenCreationDate = createdAt
             distinct.tokenExpirationDate = expiresAt
             _ = account.absorb(
@@ -112,6 +113,18 @@ private typealias Fixtures = ReportFixtures
         #expect(token.months == Array(0...13))
         #expect(token.account.debt == nil)
         #expect(token.now == expiresAt + .days(60))
+    }
+
+    /// Nobody knows yet which types of custom links expire: the date decides.
+    @Test(arguments: ["LINK_OUT", "IN_APP", "NEXT_TYPE"])
+    func `are reported of whatever type expires`(type: String) {
+        var token = Token(
+            createdAt: Fixtures.created,
+            expiresAt: Self.january.adding(3).start + .days(19),
+            type: TokenType(text: type)
+        )
+        token.run(until: Self.january.adding(6).start)
+        #expect(token.months == Array(0...3))
     }
 
     @Test(arguments: [0, 1, 3, 13, 14, 15, 16, 20, 27, 28] as [Int64])
