@@ -277,6 +277,9 @@ extension PurchasesStage {
                 isRetracted: flight.isRetraction
             ).refunded
         root.busyWith = nil
+        if !flight.isRetraction {
+            item.saidIn = root.sale?.pricingCurrency
+        }
         try book.wake(rootPlace)
         root.touchedAt = now
         book.put(root, at: rootPlace)

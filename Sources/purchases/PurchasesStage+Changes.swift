@@ -19,12 +19,13 @@ extension PurchasesStage {
             // Apple has nothing of it. The newest event decides what is reported later.
             return try noteOfNotOwed(&item, place, event, change, sale, &book, now: now)
         }
-        if let fault = ReferenceRules.fault(ofRestating: sale, now: now) {
-            return .refuse(fault)
-        }
+        let tooLate = ReferenceRules.fault(ofRestating: sale, now: now)
         guard let change, change.kind == .restate else {
             guard !live.isRetracted else {
                 return .repeated
+            }
+            if let tooLate {
+                return .refuse(tooLate)
             }
             let isFree = try retractChildren(of: place, by: event, &book, now: now)
             return isFree ? .queue(live.token) : .wait(.reference(place.key, until: nil))
@@ -35,14 +36,17 @@ extension PurchasesStage {
         }
         let restated: PurchaseEvent
         do throws(PurchaseFault) {
-            restated = try sale.applying(change, terms: live.terms, now: now)
+            restated = try sale.applying(change, to: item.parent, terms: live.terms, now: now)
         } catch {
             return .refuse(error)
         }
         guard restated != sale || live.isRetracted else {
             return .repeated
         }
-        if let fault = try fault(of: restated, instead: item, place, &book, now: now) {
+        if let tooLate {
+            return .refuse(tooLate)
+        }
+        if let fault = try fault(of: restated, by: change, instead: item, place, &book, now: now) {
             let other = try unsettledRelative(of: item, place, before: event, &book)
             return other.map { .wait(.reference($0, until: now + policy.referenceLook)) }
                 ?? .refuse(fault)
@@ -77,7 +81,7 @@ extension PurchasesStage {
         }
         let restated: PurchaseEvent
         do throws(PurchaseFault) {
-            restated = try sale.applying(change, now: now)
+            restated = try sale.applying(change, to: item.parent, now: now)
         } catch {
             return .refuse(error)
         }
@@ -88,7 +92,9 @@ extension PurchasesStage {
         }
         item.first = item.first ?? sale
         item.sale = restated
-        item.saidIn = try buysCurrency(item, place, at: event, book)
+        if AmountTriple(change) != nil {
+            item.saidIn = try buysCurrency(item, place, at: event, book)
+        }
         if restated.pricingCurrency != sale.pricingCurrency {
             item.currencyOffset = event.offset
             item.currencyBefore = sale.pricingCurrency
@@ -217,6 +223,7 @@ extension PurchasesStage {
     /// The rule of references that a restated item breaks.
     private func fault(
         of restated: PurchaseEvent,
+        by change: PurchaseEvent,
         instead item: BookedItem,
         _ place: BookPlace,
         _ book: inout Book,
@@ -230,6 +237,12 @@ extension PurchasesStage {
                 ? ReferenceRules.fault(ofRefund: restated, of: target, isNew: false, now: now)
                 : ReferenceRules.fault(ofLater: restated, after: target)
             if let fault {
+                return fault
+            }
+            // It was retracted, its buy restated to another currency, and it is live again.
+            if AmountTriple(change) == nil,
+                let fault = ReferenceRules.fault(ofSaidIn: item.saidIn, of: target)
+            {
                 return fault
             }
         }

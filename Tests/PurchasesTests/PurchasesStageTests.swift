@@ -45,6 +45,36 @@ import TokenWire
         #expect(bench.reports == [["a"]])
     }
 
+    /// What says the same in more words is a repeat, and a restatement of it changes nothing: also of
+    /// a sale that is too old to be restated.
+    @Test(arguments: [0, 367] as [Int64])
+    func `settles what changes nothing`(days: Int64) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        let boughtAt = bench.clock.now
+        bench.sale(bench.period("s", .start, day: 0))
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.buy("b", anna))
+        bench.sale(bench.change("b", anna, .retract))
+        try bench.pass(.days(1))
+        bench.sale(bench.period("r", .renewal, day: 1))
+        try bench.settle()
+        try bench.pass(.days(days))
+        bench.sale(
+            bench.buy("a", anna) {
+                $0.creationDate = boughtAt
+                $0.reportingCurrency = AlphaCode("EUR")
+            }
+        )
+        bench.sale(bench.change("a", anna, .restate) { $0.reportingCurrency = AlphaCode("EUR") })
+        bench.sale(bench.change("b", anna, .retract))
+        bench.sale(bench.change("r", anna, .restate) { $0.referenceLineItemID = "s" })
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == [])
+        #expect(bench.count(.reported) == 5)
+    }
+
     @Test func `refuses another sale under the name of one under way, without its line item`()
         throws
     {

@@ -117,7 +117,9 @@ import TokenDomain
             bench.sale(bench.change(refund, anna, .retract))
         }
         bench.sale(bench.restate(buy, anna, in: "ISK"))
-        bench.sale(before.contains("refund") ? bench.change(refund, anna, .restate) : refunded)
+        bench.sale(
+            before.contains("refund") ? bench.restateCheaper(refund, anna) : refunded
+        )
         bench.sale(bench.change(buy, anna, .restate) { $0.productIdentifier = "gems" })
         try bench.settle()
         try bench.pass(.hours(25))
@@ -128,6 +130,32 @@ import TokenDomain
         let items = try bench.outcomes().compactMap(\.item)
         #expect(items.count == 2)
         #expect(items.allSatisfy { $0.contains("\"pricingCurrency\":\"ISK\"") }, "\(items)")
+    }
+
+    /// The amounts of a retracted refund are in the currency that its buy had: it is live again in another
+    /// one only where it is said anew.
+    @Test(arguments: [true, false])
+    func `has a retracted refund back where it is said in the new currency`(
+        hasAmounts: Bool
+    ) throws {
+        let (bench, anna) = try bench()
+        bench.token("t", customer: anna)
+        let again =
+            hasAmounts ? bench.restateCheaper("r", anna) : bench.change("r", anna, .restate)
+        for event in [
+            bench.buy("a", anna), bench.refund("r", of: "a", anna, exclusive: 3_000),
+            bench.change("r", anna, .retract), bench.restate("a", anna, in: "ISK"), again,
+            // Said in the new one, it may be restated as any other.
+            bench.change("r", anna, .retract), bench.change("r", anna, .restate),
+        ] {
+            bench.sale(event)
+            try bench.settle()
+        }
+        let mismatch = "purchases.pricing_currency_mismatch"
+        #expect(bench.deadLetters().map(\.code) == (hasAmounts ? [] : [mismatch, mismatch]))
+        #expect(bench.refusals.isEmpty)
+        let refunds = try bench.outcomes().filter { $0.lineItemID == "r" && $0.item != nil }
+        #expect(refunds.last?.item?.contains("ISK") == hasAmounts)
     }
 
     /// It waits for a token that it names, and its buy is restated meanwhile.

@@ -285,6 +285,15 @@ private let euro = ReportingTerms(currency: code("EUR"), rate: nil)
         #expect(rates.rate(from: code("ISK"), to: code("EUR"), at: outside) == nil)
     }
 
+    @Test func `takes what a spreadsheet writes`() throws {
+        let names = "\u{feff}\"Date\",\"From\",\"To\",\"Rate\"\r\n"
+        let text = names + "\"2025-10-08\",\"ISK\",EUR,\"0.5\"\r\n"
+        let rates = try ExchangeRates(csv: Array(text.utf8))
+        let date = try #require(CalendarDay(iso: "2025-10-08")).start
+        #expect(rates.count == 1 && rates.endsInLineEnd)
+        #expect(rates.rate(from: code("ISK"), to: code("EUR"), at: date)?.text == "0.5")
+    }
+
     @Test func `takes a rate of more digits than Apple does, rounded`() throws {
         let csv = "2025-10-08,ISK,EUR,0.006788866259334691106585200272\n"
         let terms = ReportingTerms.of(
@@ -301,7 +310,7 @@ private let euro = ReportingTerms(currency: code("EUR"), rate: nil)
     @Test(arguments: [
         ("2025-10-08,ISK,EUR\n", 1), ("2025-13-08,ISK,EUR,1\n", 1),
         ("2025-02-29,ISK,EUR,1\n", 1), ("# x\n2025-10-08,isk,EUR,1\n", 2),
-        ("2025-10-08,ISK,EUR,0\n", 1), ("2025-10-08,ISK,EUR,\"1\"\n", 1),
+        ("2025-10-08,ISK,EUR,0\n", 1), ("2025-10-08,ISK,EUR,\"1\n", 1),
         ("2025-10-08,ISK,EUR,1.5\n2025-10-09,ISK,EUR", 2),
     ])
     func `refuses a file at its first bad line`(text: String, line: Int) {

@@ -3,7 +3,8 @@
 ///     2026-03-01,ISK,EUR,0.0068
 ///
 /// `date` is an ISO day (UTC). Blank lines, lines that begin with `#` and a line of the four names
-/// are skipped. See ``endsInLineEnd``: a file that is cut short may end in a number that is.
+/// are skipped, fields may stand in quotes, and a byte order mark may come first: spreadsheets write
+/// so. See ``endsInLineEnd``: a file that is cut short may end in a number that is.
 package struct ExchangeRates: Sendable {
     /// No rate at all.
     package static let none = ExchangeRates()
@@ -32,6 +33,9 @@ package struct ExchangeRates: Sendable {
     /// False: the last line may be cut inside its number.
     package private(set) var endsInLineEnd = true
 
+    private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
+    private static let names = ["date", "from", "to", "rate"]
+
     private init() {}
 
     /// Reads a file.
@@ -39,24 +43,29 @@ package struct ExchangeRates: Sendable {
     /// Of two lines for the same day and pair the later one counts. A job that divides writes more
     /// digits than Apple takes: such a rate is rounded to ``ExchangeRate/digitCountMax`` of them.
     package init(csv text: [UInt8]) throws(Fault) {
-        let lines = text.split(separator: 0x0a, omittingEmptySubsequences: false)
+        let mark = text.starts(with: Self.byteOrderMark) ? Self.byteOrderMark.count : 0
+        let lines = text.dropFirst(mark).split(separator: 0x0a, omittingEmptySubsequences: false)
         endsInLineEnd = lines.last?.isEmpty ?? true
         for (index, bytes) in lines.enumerated() {
             let line = String(decoding: bytes, as: UTF8.self)
                 .split(separator: ",", omittingEmptySubsequences: false)
-                .map { field in
-                    var field = field
-                    while let last = field.last, last == " " || last == "\r" { field.removeLast() }
-                    while field.first == " " { field.removeFirst() }
-                    return field
-                }
+                .map(Self.trimmed)
             if line.count == 1, line[0].isEmpty || line[0].hasPrefix("#") { continue }
-            if line == ["date", "from", "to", "rate"] || line[0].hasPrefix("#") { continue }
+            if line.map({ $0.lowercased() }) == Self.names || line[0].hasPrefix("#") { continue }
             try add(line, index + 1)
         }
         for pair in entries.keys {
             entries[pair] = entries[pair].map(Self.ordered)
         }
+    }
+
+    /// Without white space around it, and without the quotes that it may stand in.
+    private static func trimmed(_ field: Substring) -> Substring {
+        var field = field
+        while let last = field.last, last == " " || last == "\r" { field.removeLast() }
+        while field.first == " " { field.removeFirst() }
+        let isQuoted = field.count > 1 && field.first == "\"" && field.last == "\""
+        return isQuoted ? field.dropFirst().dropLast() : field
     }
 
     private mutating func add(_ line: [Substring], _ number: Int) throws(Fault) {

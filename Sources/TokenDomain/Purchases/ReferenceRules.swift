@@ -214,7 +214,9 @@ package struct ReferenceRules {
         return PurchaseFault(
             .referenceYounger,
             .creationDate,
-            repair: "Send a date that is not before that of the item it refers to."
+            repair:
+                "Send a date that is not before that of the item it refers to; where that is the"
+                + " START of a later period, send its own START first."
         )
     }
 

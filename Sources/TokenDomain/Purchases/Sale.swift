@@ -17,8 +17,16 @@ extension PurchaseEvent {
         }
         if kind == .buy {
             sale.quantity = quantity ?? 1
+            sale.leaveOutOwnCurrency()
         }
         return sale
+    }
+
+    /// A buy is reported in the currency that it is priced in, where no other is said.
+    private mutating func leaveOutOwnCurrency() {
+        if reportingCurrency == pricingCurrency, exchangeRate == nil {
+            reportingCurrency = nil
+        }
     }
 
     mutating func setAmounts(_ amounts: AmountTriple) {
@@ -31,6 +39,7 @@ extension PurchaseEvent {
     ///
     /// - Parameters:
     ///   - change: the restatement, which passed the rules for one.
+    ///   - parent: the item that the sale refers to, where it does not name it itself.
     ///   - terms: what Apple has the item in; nil where it has none of it.
     ///   - codes: the currencies and countries there are.
     ///   - now: for the rules that the whole must pass.
@@ -38,6 +47,7 @@ extension PurchaseEvent {
     /// - Throws: the first rule that the change or the whole breaks.
     package func applying(
         _ change: PurchaseEvent,
+        to parent: String? = nil,
         terms: ReportingTerms? = nil,
         codes: SalesCodes = .current,
         now: Timestamp
@@ -52,7 +62,11 @@ extension PurchaseEvent {
         }
         try refuse(change.subscriptionEvent, where: subscriptionEvent, .subscriptionEvent)
         try refuse(change.subscriptionID, where: subscriptionID, .subscriptionID)
-        try refuse(change.referenceLineItemID, where: referenceLineItemID, .referenceLineItemID)
+        try refuse(
+            change.referenceLineItemID,
+            where: referenceLineItemID ?? parent,
+            .referenceLineItemID
+        )
         var sale = self
         if change.pricingCurrency ?? pricingCurrency != pricingCurrency {
             // They belonged to the other currency.
@@ -88,6 +102,9 @@ extension PurchaseEvent {
         )
         if let fault = faults.first {
             throw fault
+        }
+        if kind == .buy {
+            sale.leaveOutOwnCurrency()
         }
         return sale
     }

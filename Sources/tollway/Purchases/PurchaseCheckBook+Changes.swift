@@ -11,10 +11,11 @@ extension PurchaseCheckBook {
         guard !item.waitsForRate else {
             return .done(.waits("rate"))
         }
-        if let fault = ReferenceRules.fault(ofRestating: item.sale, now: now) {
-            throw fault
-        }
+        let tooLate = ReferenceRules.fault(ofRestating: item.sale, now: now)
         guard event.kind == .restate else {
+            if let tooLate, !item.isRetracted {
+                throw tooLate
+            }
             return .done(try retract(item, key))
         }
         let parent = item.parent.flatMap { items[$0] }
@@ -22,11 +23,16 @@ extension PurchaseCheckBook {
         guard parent?.waitsForRate != true else {
             return .done(.waits("rate"))
         }
-        let sale = try item.sale.applying(event, terms: item.terms, now: now)
+        let sale = try item.sale.applying(
+            event,
+            to: item.parent?.id,
+            terms: item.terms,
+            now: now
+        )
         guard sale != item.sale || item.isRetracted else {
             return .done(.settled("repeat"))
         }
-        if let fault = fault(of: sale, insteadOf: item, key, parent) {
+        if let fault = tooLate ?? fault(of: sale, by: event, insteadOf: item, key, parent) {
             throw fault
         }
         let terms =
@@ -96,6 +102,9 @@ extension PurchaseCheckBook {
         item.terms = terms
         item.share = compiled.share
         item.isRetracted = isRetraction
+        if let buy, !isRetraction {
+            item.saidIn = buy.sale.pricingCurrency
+        }
         items[key] = item
         recount(sale)
         if isRefund, let parent = item.parent {
@@ -107,6 +116,7 @@ extension PurchaseCheckBook {
     /// The rule of references that a restated item breaks.
     private func fault(
         of restated: PurchaseEvent,
+        by change: PurchaseEvent,
         insteadOf item: Item,
         _ key: Key,
         _ parent: Item?
@@ -114,6 +124,8 @@ extension PurchaseCheckBook {
         guard restated.kind != .refund else {
             return parent.flatMap { buy in
                 ReferenceRules.fault(ofRefund: restated, of: buy.target, isNew: false, now: now)
+                    ?? (AmountTriple(change) == nil
+                        ? ReferenceRules.fault(ofSaidIn: item.saidIn, of: buy.target) : nil)
             }
         }
         if let parent,

@@ -37,6 +37,8 @@ struct PurchaseCheckBook {
         /// The buy of a refund, the start of a later event of a subscription.
         var parent: Key?
         var days: Int64
+        /// Of a refund: the currency of its buy, which its amounts are in.
+        var saidIn: AlphaCode?
         var isRetracted = false
         /// A restatement of it waits for a rate, and what comes after that waits behind it.
         var waitsForRate = false
@@ -294,7 +296,8 @@ struct PurchaseCheckBook {
             share: compiled.share,
             token: token,
             parent: parentKey,
-            days: days
+            days: days,
+            saidIn: buy?.sale.pricingCurrency
         )
         note(sale, key)
         if let parentKey {
