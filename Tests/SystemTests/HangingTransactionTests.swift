@@ -47,7 +47,8 @@ import TokenDomain
         )
         defer {
             _ = processes.stopAll()
-            kafka.wipe()
+            // Its logs, and the workers', stay where the test fails.
+            kafka.stop()
         }
         try kafka.start()
         let cluster = DemoCluster.local(kafka)
