@@ -48,8 +48,7 @@ enum KafkaQuestion {
             CommandFailure(
                 .noKafka,
                 code: "kafka.unavailable",
-                "no answer from Kafka at \(configuration.kafka.bootstrapServers):"
-                    + " \(message) (\(code))"
+                unavailable(configuration.kafka.bootstrapServers, code, message)
             )
         case .fenced(let message):
             CommandFailure(
@@ -60,6 +59,11 @@ enum KafkaQuestion {
         case .misconfigured, .unusable, .ours, .recordTooLarge, .recordsLost:
             CommandFailure(.failed, code: "kafka.refused", "Kafka refuses: \(sentence(fault))")
         }
+    }
+
+    /// That nobody answers, and where he should.
+    static func unavailable(_ servers: String, _ code: String, _ message: String) -> String {
+        "no answer from Kafka at \(servers): \(message) (\(code))"
     }
 
     private static func sentence(_ fault: LogFault) -> String {

@@ -22,24 +22,54 @@ enum SignedDataCheck {
         FILE holds a JWS, or an object with one: {"signedPayload":"..."} or
         {"signedTransaction":"..."}; without FILE, or with -, standard input does. Prints the
         payload as Apple signed it. The certificates must have been valid when it was signed.
-        Exit 1 and a code if it is not genuine, not what the verb names or not for the app asked
-        for: jws.malformed .alg .chain .certificate .oid .signature .wrong_app
+        Genuine data of another sort than the verb names is exit 0 as well, and a sentence on
+        standard error says what sort it is. Exit 1 and a code if it is not genuine or not for the
+        app asked for: jws.malformed .alg .chain .certificate .oid .signature .wrong_app
         .wrong_environment. Exit 2 if that cannot be found out.
         """
 
-    /// What Apple signs: only a notification has this one field, and every notification has it.
-    enum Kind {
+    /// What a verb is asked about.
+    enum Kind: String {
         case notification
         case transaction
 
-        func check(_ identity: SignedIdentity) throws(JWSFault) {
-            switch self {
-            case .notification where !identity.isNotification:
-                throw .noNotification
-            case .transaction where identity.isNotification:
-                throw .malformed("it is signed, and no transaction: it is a notification")
-            case .notification, .transaction:
-                break
+        /// Says what a payload is, where it is not what the verb names; nil where it is.
+        ///
+        /// The workers take nothing but what they ask for; this is for a person who looks.
+        func surprise(_ payload: JSONValue) -> String? {
+            let sort = SignedSort(payload)
+            let isIt =
+                switch self {
+                case .notification: sort == .notification
+                // Nothing that every transaction has is promised: only another sort is a surprise.
+                case .transaction: sort == .transaction || sort == .other
+                }
+            return isIt ? nil : "signed by Apple, but no \(rawValue): it is \(sort.rawValue)"
+        }
+    }
+
+    /// What Apple signs, by a field that only this sort has.
+    ///
+    /// Source: responseBodyV2DecodedPayload, JWSTransactionDecodedPayload,
+    /// JWSRenewalInfoDecodedPayload; AppTransaction
+    private enum SignedSort: String {
+        case notification = "a notification"
+        case transaction = "a transaction"
+        case renewal = "the renewal of a subscription"
+        case appTransaction = "an app transaction"
+        case other = "data of another sort"
+
+        init(_ payload: JSONValue) {
+            if SignedIdentity(payload).isNotification {
+                self = .notification
+            } else if payload["transactionId"] != nil {
+                self = .transaction
+            } else if payload["autoRenewStatus"] != nil {
+                self = .renewal
+            } else if payload["receiptType"] != nil {
+                self = .appTransaction
+            } else {
+                self = .other
             }
         }
     }
@@ -58,14 +88,15 @@ enum SignedDataCheck {
             let text = try jws(in: file)
             let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
             let payload = try SignedDataVerifier(roots: roots).verify(text.span, now: now)
-            let identity = SignedIdentity(payload.value)
-            try kind.check(identity)
-            try identity.check(
+            try SignedIdentity(payload.value).check(
                 bundleID: expected.bundleID,
                 appAppleID: expected.appAppleID,
                 environment: expected.environment
             )
             write(payload.bytes, invocation.output)
+            if let sentence = kind.surprise(payload.value) {
+                Console.say(sentence)
+            }
             return .ok
         } catch {
             // As JSON the code has a member of its own.

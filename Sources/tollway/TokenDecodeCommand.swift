@@ -31,7 +31,7 @@ enum TokenDecodeCommand {
             }
             return .ok
         } catch {
-            throw CommandFailure(.failed, code: error.code, error.message)
+            throw CommandFailure(.failed, code: error.code, message(error))
         }
     }
 
@@ -48,7 +48,7 @@ enum TokenDecodeCommand {
                 areAllGood = false
                 let fault = JSONLines.object([
                     ("code", JSONText.quoted(error.code)),
-                    ("message", JSONText.quoted(error.message)),
+                    ("message", JSONText.quoted(message(error))),
                 ])
                 written += JSONLines.object([("line", "\(lineNumber)"), ("error", fault)]).utf8
             }
@@ -59,6 +59,14 @@ enum TokenDecodeCommand {
             }
         }
         return areAllGood ? .ok : .failed
+    }
+
+    /// The sentence of a fault; a link here is no record of a topic.
+    private static func message(_ fault: DecodeFault) -> String {
+        guard case .badEnvelope(let reason) = fault else {
+            return fault.message
+        }
+        return "The link cannot be read: \(reason)."
     }
 
     /// Longer lines are cut there, and are too long all the same.

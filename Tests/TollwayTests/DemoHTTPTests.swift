@@ -1,7 +1,33 @@
 import HTTPServer
+import Kafka
 import Testing
 
 @testable import tollway
+
+@Suite struct `The end of a demo` {
+    /// With the Kafka that was named, and one of the run's own; as `ledger export` says it.
+    @Test(
+        arguments: [
+            (
+                "127.0.0.1:15249",
+                "no answer from Kafka at 127.0.0.1:15249: Local: Broker transport failure"
+                    + " (_TRANSPORT)"
+            ),
+            (nil, "Kafka: Local: Broker transport failure (_TRANSPORT)"),
+        ] as [(String?, String)]
+    )
+    func `says which Kafka gives no answer`(servers: String?, sentence: String) {
+        let failure = CommandFailure(.noKafka, code: "up.kafka", sentence)
+        #expect(throws: failure) {
+            try DemoInterrupted.ending("up", kafka: servers) {
+                throw LogFault.unavailable(
+                    code: "_TRANSPORT",
+                    message: "Local: Broker transport failure"
+                )
+            }
+        }
+    }
+}
 
 @Suite struct `The requests of a demo` {
     @Test func `leave no pause short once they are over`() throws {

@@ -149,15 +149,48 @@ private struct SigningFolder {
         #expect(try run.errorCode() == code)
     }
 
-    @Test func `refuse what is genuine and not what they are asked about`() throws {
-        for (what, other) in [("notification", transaction), ("transaction", notification)] {
-            let run = try verify(what, folder.sign(other), ["--bundle-id", "com.other"])
-            #expect(run.exitCode == 1)
-            #expect(try run.errorCode() == "jws.malformed")
-            // Who signed it is asked first.
-            let stranger = try SigningFolder()
-            #expect(try verify(what, stranger.sign(other)).errorCode() == "jws.chain")
-        }
+    @Test(
+        arguments: [
+            (
+                "notification", #"{"transactionId":"1","originalTransactionId":"1""#,
+                "signed by Apple, but no notification: it is a transaction\n"
+            ),
+            (
+                "notification", #"{"autoRenewStatus":1,"originalTransactionId":"1""#,
+                "signed by Apple, but no notification: it is the renewal of a subscription\n"
+            ),
+            (
+                "notification", #"{"new":1"#,
+                "signed by Apple, but no notification: it is data of another sort\n"
+            ),
+            (
+                "transaction", #"{"notificationType":"TEST""#,
+                "signed by Apple, but no transaction: it is a notification\n"
+            ),
+            (
+                "transaction", #"{"receiptType":"Sandbox""#,
+                "signed by Apple, but no transaction: it is an app transaction\n"
+            ),
+            ("notification", #"{"notificationType":"RESCIND_CONSENT""#, ""),
+            ("transaction", #"{"transactionId":"1","originalTransactionId":"1""#, ""),
+            ("transaction", #"{"new":1"#, ""),
+        ]
+    )
+    func `take what is genuine, and say what it is where they were asked about another sort`(
+        what: String,
+        beginning: String,
+        talk: String
+    ) throws {
+        let payload = beginning + #","signedDate":1700000000000,"bundleId":"com.example"}"#
+        let run = try verify(what, folder.sign(payload))
+        #expect(run.exitCode == 0, "\(run.talk)\(run.output)")
+        #expect(run.output == payload + "\n")
+        #expect(run.talk == talk)
+        // Of whatever sort, it must be for the app that was asked for.
+        let other = try verify(what, folder.sign(payload), ["--bundle-id", "com.other"])
+        #expect(try other.errorCode() == "jws.wrong_app")
+        let stranger = try SigningFolder()
+        #expect(try verify(what, stranger.sign(payload)).errorCode() == "jws.chain")
     }
 
     @Test func `trust no roots but those given`() throws {

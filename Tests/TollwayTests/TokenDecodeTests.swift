@@ -56,6 +56,24 @@ import Testing
         #expect(try refused.errorCode() == "decode.bundle_mismatch")
     }
 
+    /// There is no record of a topic that the sentence could speak of.
+    @Test func `says what is wrong with a link`() throws {
+        let token = encoded(services).replacingOccurrences(of: "=", with: "%3D")
+        let parameter = "externalPurchaseToken=\(token)"
+        let link = "https://example.com/?\(parameter)&\(parameter)"
+        let sentence = "The link cannot be read: the link has externalPurchaseToken twice."
+        let run = try TollwayProcess.run(["token", "decode", "--url", link])
+        #expect(run.exitCode == 1)
+        #expect(run.talk == "tollway: \(sentence)\n")
+        let lines = try TollwayProcess.run(
+            ["token", "decode", "--url"],
+            input: Data("\(link)\n".utf8)
+        )
+        let error = try #require(try lines.objects().first?["error"] as? [String: Any])
+        #expect(error["code"] as? String == "decode.bad_envelope")
+        #expect(error["message"] as? String == sentence)
+    }
+
     @Test(arguments: [[], ["-"], ["-", "-o", "json"]])
     func `reads a token a line and answers a line each`(arguments: [String]) throws {
         let token = encoded(services)

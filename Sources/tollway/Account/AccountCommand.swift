@@ -37,12 +37,16 @@ enum AccountCommand {
             and a sentence says since when it can, in JSON an object of "window". closes says that
             nothing that was counted contradicts, also where nothing could be. The table of a
             month does not need them: it comes from report's state (400 days) and the ledger.
-            active: tokens whose period touches the month, or that were made in it; reported: with
-            an accepted report for it, which is a month's own (however late), one accepted in it,
-            or a token's first within 15 days after the month it was made in; owed: active, not
-            reported, and a report for it is still to come: a token that Apple has LINE_ITEM or
-            DUPLICATE_TOKEN of owes none. Apple wants it 15 days after the month. Of production
-            alone, as the sandbox has no deadline.
+            active = reported + owed + owes none, and each token is in one of them. active: tokens
+            whose period touches the month, or that were made in it; reported: with an accepted
+            report for it, which is a month's own (however late), one accepted in it, or a token's
+            first within 15 days after the month it was made in; owed: not reported, and a report
+            for it is still to come; owes none: neither, as Apple has LINE_ITEM or DUPLICATE_TOKEN
+            of the token, or its report counts in another month. with sales are some of the
+            reported, refused some of the owed. Apple wants a report 15 days after the month. late
+            reports: accepted reports for the month, or with a sale of it, of which it was known
+            after their deadline that Apple has them; they are reports and not tokens, and no part
+            of the sum. Of production alone, as the sandbox has no deadline.
             Reads every token topic once and the states, and the whole ledger of sales where one is
             missing that may repeat an older one: ten million tokens take some minutes, and
             memory is 40 bytes for each token of one partition, 100 to 200 for each of its accounts

@@ -74,15 +74,17 @@ struct SalesLine: Equatable {
 /// One app's tokens of production in one calendar month.
 struct MonthLine: Equatable {
     /// Tokens whose period touches the month; of those without expiry, the ones made in it.
-    var active = 0
-    /// Of these: Apple has a report for the month.
+    var active: Int { reported + owed + owesNone }
+    /// Of the active: Apple has a report for the month.
     var reported = 0
-    /// Of these: with a line item of a sale in the month.
-    var withSales = 0
-    /// Active, not reported for the month, and by the rules a report for it is still to come.
+    /// Of the active: not reported for the month, and a report for it is by the rules to come.
     var owed = 0
+    /// Of the active: not reported for the month, and no report for it is by the rules to come.
+    var owesNone = 0
+    /// Of the reported: with a line item of a sale in the month.
+    var withSales = 0
     /// Of the owed: Apple refused the report, and a person has it.
     var refused = 0
-    /// Reports for the month that were accepted after its deadline.
+    /// Accepted reports for the month, or with a sale of it, that were late.
     var late = 0
 }

@@ -139,13 +139,15 @@ struct AccountPage {
             + " \(Self.time(months.deadline))\n"
         text += note(months.cannotKnow)
         var table = TextTable(
-            columns: ["APP", "ACTIVE", "REPORTED", "WITH SALES", "OWED", "REFUSED", "LATE REPORTS"]
-                .map { TextTable.Column(title: $0, isNumber: true) }
+            columns: [
+                "APP", "ACTIVE", "= REPORTED", "+ OWED", "+ OWES NONE", "WITH SALES", "REFUSED",
+                "LATE REPORTS",
+            ].map { TextTable.Column(title: $0, isNumber: true) }
         )
         table.rows = shown(months.lines).map { app, line in
             [
-                "\(app)", "\(line.active)", "\(line.reported)", "\(line.withSales)",
-                "\(line.owed)", "\(line.refused)", "\(line.late)",
+                "\(app)", "\(line.active)", "\(line.reported)", "\(line.owed)",
+                "\(line.owesNone)", "\(line.withSales)", "\(line.refused)", "\(line.late)",
             ]
         }
         text += table.rows.isEmpty ? "none\n" : table.text
@@ -237,6 +239,7 @@ struct AccountPage {
                 + Fact.number("reported", Int64(line.reported))
                 + Fact.number("withSales", Int64(line.withSales))
                 + Fact.number("owed", Int64(line.owed))
+                + Fact.number("owesNone", Int64(line.owesNone))
                 + Fact.number("refused", Int64(line.refused))
                 + Fact.number("lateReports", Int64(line.late))
                 + Fact.text("cannotKnow", months.cannotKnow)

@@ -5,7 +5,7 @@ internal import TokenDomain
 internal import TokenWire
 
 /// Which tokens were active in a calendar month (UTC), which were reported for it, which had sales,
-/// and which are still owed.
+/// which are still owed, and which owe none.
 ///
 /// From report's state, which keeps a token for 400 days after its end, and the ledger. A report
 /// belongs to months as ``OpenMonth`` says; one with line items, to the months of its sales as well.
@@ -58,11 +58,7 @@ struct MonthCount {
     }
 
     /// Until when Apple wants the month's reports.
-    var deadline: Timestamp { Self.deadline(of: month) }
-
-    private static func deadline(of month: CalendarMonth) -> Timestamp {
-        month.adding(1).start + ReportPolicy.deadlineAfterMonth
-    }
+    var deadline: Timestamp { ReportPolicy.deadline(ofSale: month.start) }
 
     /// Takes in the tokens of some partitions of `tokens.distinct`, and their reports.
     mutating func take(
@@ -85,12 +81,15 @@ struct MonthCount {
             return
         }
         var line = lines[token.app, default: MonthLine()]
-        line.active += 1
-        line.reported += mark.isReported ? 1 : 0
-        line.withSales += mark.hasSales ? 1 : 0
-        if !mark.isReported, let openSince = token.openSince, openSince <= month {
+        // Every active token counts in exactly one of the three: their sum is what is active.
+        if mark.isReported {
+            line.reported += 1
+            line.withSales += mark.hasSales ? 1 : 0
+        } else if let openSince = token.openSince, openSince <= month {
             line.owed += 1
             line.refused += month <= token.parkedUntil ? 1 : 0
+        } else {
+            line.owesNone += 1
         }
         lines[token.app] = line
     }
@@ -109,8 +108,7 @@ struct MonthCount {
         _ partitions: Range<Int32>
     ) throws(CommandFailure) -> [UInt64: Marks] {
         var marks: [UInt64: Marks] = [:]
-        // By request identifier: an accepted report that the ledger has twice was late once.
-        var lateReports: [Int64: Set<UInt64>] = [:]
+        var lateReports = LateReports()
         let month = month
         try AccountScan.run(
             ledger: .reportsOutcomes,
@@ -131,13 +129,11 @@ struct MonthCount {
                 // Counted by ledger export.
                 return
             }
-            guard outcome.outcome != .rejected,
-                outcome.externalPurchaseID.environment == .production
-            else {
+            guard outcome.outcome != .rejected else {
                 return
             }
             let belonging = Self.belongs(outcome, to: month)
-            guard belonging.isFor || belonging.hasSales else {
+            guard belonging.isCounted else {
                 return
             }
             let digest = TextDigest.of(batch.arena.span.extracting(record.key.indices))
@@ -145,57 +141,24 @@ struct MonthCount {
             mark.isReported = true
             mark.hasSales = mark.hasSales || belonging.hasSales
             marks[digest] = mark
-            if belonging.isLate {
-                lateReports[outcome.appAppleID, default: []].insert(
-                    TextDigest.of(outcome.requestIdentifier.lowercased())
-                )
-            }
+            lateReports.take(outcome, belonging)
         }
-        for (app, reports) in lateReports {
-            lines[app, default: MonthLine()].late += reports.count
+        for (app, count) in lateReports.countByApp {
+            lines[app, default: MonthLine()].late += count
         }
         return marks
     }
 
-    /// What an accepted report is to a month.
-    struct Belonging {
-        /// Whatever sales are in it.
-        var isFor: Bool
-        var hasSales: Bool
-        var isLate: Bool
-    }
-
-    static func belongs(_ outcome: ReportOutcome, to month: CalendarMonth) -> Belonging {
-        let isFor = OpenMonth.isReport(outcome, for: month)
-        let isAfterDeadline = outcome.settledAt > deadline(of: month)
-        let isLate = outcome.details.lateBySeconds.map { $0 > 0 } ?? isAfterDeadline
-        guard let text = outcome.details.lineItems else {
-            return Belonging(
-                isFor: isFor,
-                hasSales: outcome.status == .lineItem && isFor,
-                isLate: isLate
-            )
-        }
+    /// What a report is to a month; one whose line items cannot be read has no sales.
+    static func belongs(_ outcome: ReportOutcome, to month: CalendarMonth) -> MonthBelonging {
         do throws(WireFault) {
-            let all = try LedgerLineItem.list(text)
-            let items = all.filter { item in
-                item.creationDate.map { CalendarMonth(of: $0) == month } ?? false
-            }
-            // How late the report was is how late its oldest sale was, which may be another month's.
-            // A sale that is restated was reported before.
-            let isSaleLate = isAfterDeadline && items.contains { !$0.isRestatement }
-            let oldest = all.filter { !$0.isRestatement }.compactMap(\.creationDate).min()
-            let isOthers = oldest.map { oldest in
-                CalendarMonth(of: oldest) != month
-                    && outcome.details.deadline == ReportPolicy.deadline(ofSale: oldest)
-            }
-            return Belonging(
-                isFor: isFor,
-                hasSales: !items.isEmpty,
-                isLate: isFor && isOthers != true ? isLate : isSaleLate
-            )
+            let items =
+                try outcome.details.lineItems.map { (text) throws(WireFault) in
+                    try LedgerLineItem.list(text)
+                } ?? []
+            return MonthBelonging(outcome, items, to: month)
         } catch {
-            return Belonging(isFor: isFor, hasSales: false, isLate: isLate)
+            return MonthBelonging(outcome, [], to: month)
         }
     }
 }

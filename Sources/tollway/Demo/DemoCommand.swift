@@ -34,7 +34,8 @@ enum DemoCommand {
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let tokenCount = try invocation.integer("--tokens", default: 5_000, in: 10...tokenCountMax)
         let seed = UInt64(try invocation.integer("--seed", default: 1, in: 0...Int.max))
-        return try DemoInterrupted.ending("demo") {
+        let servers = ProcessInfo.processInfo.environment[Setting.kafkaBootstrapServers]
+        return try DemoInterrupted.ending("demo", kafka: servers) {
             try run(invocation, tokenCount: tokenCount, seed: seed)
         }
     }

@@ -121,9 +121,11 @@ final class DemoHTTP {
 
 /// Ctrl-C, or SIGTERM: clean up and go.
 struct DemoInterrupted: Error {
-    /// What a run of `demo` or `bench` ends with, whatever it throws.
+    /// What a run of `demo` or `up` ends with, whatever it throws: `servers` is the Kafka that was named,
+    /// nil where it is one of the run's own.
     static func ending(
         _ command: String,
+        kafka servers: String?,
         _ run: () throws -> ExitCode
     ) throws(CommandFailure) -> ExitCode {
         do {
@@ -134,11 +136,11 @@ struct DemoInterrupted: Error {
             Console.say("interrupted; everything is cleaned up")
             return .interrupted
         } catch let fault as LogFault {
-            throw CommandFailure(
-                .noKafka,
-                code: "\(command).kafka",
-                "Kafka: \(DoctorKafka.sentence(fault))"
-            )
+            var sentence = "Kafka: \(DoctorKafka.sentence(fault))"
+            if let servers, case .unavailable(let code, let message) = fault {
+                sentence = KafkaQuestion.unavailable(servers, code, message)
+            }
+            throw CommandFailure(.noKafka, code: "\(command).kafka", sentence)
         } catch let fault as LocalCluster.Fault {
             switch fault {
             case .notInstalled(let message):

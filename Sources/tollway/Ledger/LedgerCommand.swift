@@ -24,14 +24,20 @@ enum LedgerCommand {
             A sale that is not owed has no amounts, nor has one that was refused before it became a
             line item: it belongs to the month in which it came in (--by told: was settled).
             superseded: a later report restates it. repeated: the ledger has the same accepted
-            report (request identifier, token, status) in another record as well. The totals count
-            each accepted report once, and the newest version of each line item, without retracted
-            ones; unsummed are those whose amounts are no whole numbers. The totals go to standard
-            error as well, with their decimal point. late_by_seconds is 0 for what was in time;
-            reports of older versions of Tollway do not say.
+            report (request identifier, token, status) in another record as well; those with other
+            content are counted apart: run ledger verify. The totals count each accepted report
+            once, and the newest version of each line item, without retracted ones; unsummed are
+            those whose amounts are no whole numbers. The totals go to standard error as well, with
+            their decimal point.
+            deadline_utc of a new sale is that of its own month; of a restatement, and of a report
+            without line items, it is the report's, the earliest of its token and its sales.
+            late_by_seconds is 0 for what was in time; reports of older versions of Tollway do not
+            say. How many reports were late is of production alone, as the sandbox has no deadline;
+            with --month (by the sale) as account --month counts it: reports for the month, also
+            those that have their row in another one, and reports with sales of it.
             Reads the ledger twice, from the month on to where the first reading ends. Memory is
             some 150 MB, 2 bytes more for each record read (at most 1 GiB), and 60 MB more at a
-            million restatements.
+            million restatements; with --month 16 to 32 bytes for each report that was late.
             Exit 1 if a record could not be read, 3 if nothing matches, 6 without Kafka, 75 if a
             transaction in the ledger does not end.
             """,
@@ -49,11 +55,12 @@ enum LedgerCommand {
         if let sentence = try reader.missingSales() {
             Console.say(sentence)
         }
-        var totals = LedgerTotals()
+        var totals = LedgerTotals(selection)
         let isTotalsOnly = invocation.has("--totals")
         var writer = LedgerWriter(format: invocation.output, isTotalsOnly: isTotalsOnly)
         writer.begin()
-        try reader.rows(corrections) { row throws(CommandFailure) in
+        try reader.rows(corrections, eachReport: { totals.take($0, $1) }) {
+            row throws(CommandFailure) in
             totals.add(row)
             writer.add(row)
         }

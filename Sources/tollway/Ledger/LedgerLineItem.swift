@@ -27,6 +27,9 @@ struct LedgerLineItem: Equatable {
     var isRestatement = false
     var isErroneous = false
 
+    /// When it was sold; nil of a restatement or retraction, whose sale was reported before.
+    var newSaleDate: Timestamp? { isRestatement ? nil : creationDate }
+
     /// Those of a report: a JSON array of objects.
     static func list(_ text: String) throws(WireFault) -> [LedgerLineItem] {
         try JSONScanner.scan(text.utf8.span) { (scanner) throws(WireFault) in

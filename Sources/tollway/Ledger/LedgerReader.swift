@@ -77,8 +77,12 @@ struct LedgerReader {
     }
 
     /// Shows every row of the selection: reports and line items first, then sales not reported.
+    ///
+    /// `eachReport` gets every report of the apps and the environment of the selection with its line
+    /// items, whether it has a row or not.
     mutating func rows(
         _ corrections: LedgerCorrections,
+        eachReport: (ReportOutcome, [LedgerLineItem]) -> Void = { _, _ in },
         _ body: (LedgerRow) throws(CommandFailure) -> Void
     ) throws(CommandFailure) {
         let selection = selection
@@ -97,11 +101,12 @@ struct LedgerReader {
                 unreadableItems += 1
                 items = []
             }
-            let isRepeat = repeats.isRepeat(outcome)
+            eachReport(outcome, items)
+            let repetition = repeats.repetition(outcome)
             let position = place.text
             guard !items.isEmpty else {
                 var row = LedgerRow(outcome, nil, selection, position)
-                row.isRepeat = isRepeat
+                row.repetition = repetition
                 if selection.matches(row) {
                     try body(row)
                 }
@@ -109,7 +114,7 @@ struct LedgerReader {
             }
             for item in items {
                 var row = LedgerRow(outcome, item, selection, position)
-                row.isRepeat = isRepeat
+                row.repetition = repetition
                 row.isSuperseded = restatements.isSuperseded(outcome, item, at: place)
                 if selection.matches(row) {
                     try body(row)

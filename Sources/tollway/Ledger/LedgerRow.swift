@@ -28,14 +28,17 @@ struct LedgerRow {
     var attempts: Int?
     var tokenCreationDate: Timestamp?
     var tokenExpirationDate: Timestamp?
+    /// A new sale's own, or the report's.
     var deadline: Timestamp?
-    /// Nil where the ledger does not say.
+    /// By how much it was missed; nil where the ledger does not say.
     var lateBySeconds: Int64?
+    /// How late the report was that the row is of, by the earliest of its deadlines.
+    var reportLateBySeconds: Int64?
     var item: LedgerLineItem?
     /// A later report has replaced what this row says.
     var isSuperseded = false
-    /// The ledger has the same accepted report in another record, and that one counts.
-    var isRepeat = false
+    /// Set where the ledger has the same accepted report in another record, and that one counts.
+    var repetition: RepeatedReports.Repetition?
     /// `topic/partition/offset`.
     var position: String
 
@@ -46,6 +49,7 @@ struct LedgerRow {
     }
 
     var isLate: Bool { lateBySeconds ?? 0 > 0 }
+    var isRepeat: Bool { repetition != nil }
 
     /// Names for CSV, with units, and for JSON; in the order of ``values``.
     static let columns: [(csv: String, json: String)] = [
@@ -142,8 +146,9 @@ extension LedgerRow {
         attempts = outcome.attempts
         tokenCreationDate = outcome.details.tokenCreationDate
         tokenExpirationDate = outcome.details.tokenExpirationDate
-        deadline = outcome.details.deadline
-        lateBySeconds = outcome.details.lateBySeconds
+        deadline = ReportLateness.deadline(of: item, in: outcome)
+        lateBySeconds = ReportLateness.lateBySeconds(of: item, in: outcome)
+        reportLateBySeconds = outcome.details.lateBySeconds ?? lateBySeconds
         self.item = item
         self.position = position
     }

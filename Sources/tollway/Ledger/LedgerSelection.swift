@@ -98,6 +98,17 @@ struct LedgerSelection: Equatable {
     }
 
     /// Whether a report, or one of its line items, is of the month that is asked for.
+    func mayShow(_ outcome: ReportOutcome) -> Bool {
+        mayShow(
+            Report(
+                app: outcome.appAppleID,
+                settledAt: outcome.settledAt,
+                items: basis == .sale ? outcome.details.lineItems : nil
+            )
+        )
+    }
+
+    /// Likewise, before its record is read whole.
     func mayShow(_ report: Report) -> Bool {
         guard let month, let settledAt = report.settledAt else {
             return true

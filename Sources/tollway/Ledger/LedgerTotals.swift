@@ -37,20 +37,44 @@ struct LedgerTotals {
     private(set) var lineItemCount = 0
     private(set) var supersededCount = 0
     private(set) var retractedCount = 0
-    private(set) var lateCount = 0
-    private(set) var lateBySecondsMax: Int64 = 0
     /// Whether they were in time, the ledger does not say.
     private(set) var undatedCount = 0
     /// Rows of sales: one sale may have several, and may have been reported since.
     private(set) var notToldCount = 0
-    /// Accepted reports that the ledger has in another record as well: in no other count.
-    private(set) var repeatCount = 0
-    private(set) var firstRepeat = ""
+    /// Records that repeat an accepted report of the ledger: in no other count.
+    private(set) var copyCount = 0
+    private(set) var firstCopy = ""
+    /// Likewise, with other content.
+    private(set) var alteredCount = 0
+    private(set) var firstAltered = ""
     /// Their amounts are no whole numbers: they are in no sum.
     private(set) var unsummedCount = 0
     private var lastReport = ""
 
-    var isEmpty: Bool { reportCount + repeatCount + notToldCount == 0 }
+    /// The month of the sales that are asked for, nil where late reports count by their rows.
+    ///
+    /// They count for it as in the account.
+    private let month: CalendarMonth?
+    private var lateOfMonth = LateReports()
+    private var lateRows: (count: Int, bySecondsMax: Int64) = (0, 0)
+
+    var lateCount: Int { month == nil ? lateRows.count : lateOfMonth.count }
+    var lateBySecondsMax: Int64 {
+        month == nil ? lateRows.bySecondsMax : lateOfMonth.lateBySecondsMax
+    }
+
+    init(_ selection: LedgerSelection = LedgerSelection()) {
+        month = selection.basis == .sale ? selection.month : nil
+    }
+
+    var isEmpty: Bool { reportCount + copyCount + alteredCount + notToldCount == 0 }
+
+    /// Takes in whether a report was late for the month; it may have no row of the month.
+    mutating func take(_ outcome: ReportOutcome, _ items: [LedgerLineItem]) {
+        if let month {
+            lateOfMonth.take(outcome, MonthBelonging(outcome, items, to: month))
+        }
+    }
 
     mutating func add(_ row: LedgerRow) {
         guard row.kind != .sale else {
@@ -60,9 +84,10 @@ struct LedgerTotals {
         // The line items of a report follow one another.
         let isNextReport = row.position != lastReport
         lastReport = row.position
-        guard !row.isRepeat else {
-            repeatCount += isNextReport ? 1 : 0
-            firstRepeat = firstRepeat.isEmpty ? row.position : firstRepeat
+        if let repetition = row.repetition {
+            if isNextReport {
+                addRepeat(row, repetition)
+            }
             return
         }
         if isNextReport {
@@ -83,6 +108,17 @@ struct LedgerTotals {
         addMoney(row, item)
     }
 
+    private mutating func addRepeat(_ row: LedgerRow, _ repetition: RepeatedReports.Repetition) {
+        switch repetition {
+        case .copy:
+            firstCopy = copyCount == 0 ? row.position : firstCopy
+            copyCount += 1
+        case .altered:
+            firstAltered = alteredCount == 0 ? row.requestIdentifier ?? "" : firstAltered
+            alteredCount += 1
+        }
+    }
+
     private mutating func addReport(_ row: LedgerRow) {
         reportCount += 1
         guard row.isAccepted else {
@@ -90,13 +126,14 @@ struct LedgerTotals {
             rejectedCount += 1
             return
         }
-        guard let late = row.lateBySeconds else {
+        guard let late = row.reportLateBySeconds else {
             undatedCount += 1
             return
         }
-        if late > 0 {
-            lateCount += 1
-            lateBySecondsMax = max(lateBySecondsMax, late)
+        // The sandbox has no deadline.
+        if late > 0, row.environment == .production {
+            lateRows.count += 1
+            lateRows.bySecondsMax = max(lateRows.bySecondsMax, late)
         }
     }
 
@@ -223,13 +260,7 @@ struct LedgerTotals {
                     + ", \(retractedCount) retracted"
             )
         }
-        if repeatCount > 0 {
-            notes.append(
-                CountText.of(repeatCount, "record repeats", "records repeat")
-                    + " an accepted report that the ledger has already (column repeated, first"
-                    + " \(firstRepeat)): counted once"
-            )
-        }
+        notes += repeatNotes
         if notToldCount > 0 {
             notes.append(
                 CountText.of(notToldCount, "row is", "rows are")
@@ -239,9 +270,13 @@ struct LedgerTotals {
         }
         if lateCount > 0 {
             let most = AgeText.of(.seconds(lateBySecondsMax))
+            let which = month.map { month in
+                ": those for \(MonthText.of(month)) or with sales of it, as tollway account --month"
+                    + " counts them"
+            }
             notes.append(
                 CountText.of(lateCount, "report was", "reports were")
-                    + " late, by \(most) at most"
+                    + " late, by \(most) at most" + (which ?? "")
             )
         }
         if undatedCount > 0 {
@@ -254,6 +289,28 @@ struct LedgerTotals {
             notes.append(
                 CountText.of(unsummedCount, "line item has", "line items have")
                     + " amounts that are no whole numbers: in no sum"
+            )
+        }
+        return notes
+    }
+
+    private var repeatNotes: [String] {
+        var notes: [String] = []
+        if copyCount > 0 {
+            notes.append(
+                CountText.of(copyCount, "record repeats", "records repeat")
+                    + " an accepted report that the ledger has already (column repeated, first"
+                    + " \(firstCopy)): counted once"
+            )
+        }
+        if alteredCount > 0 {
+            let first = PlainText.printable(firstAltered, characterCountMax: 40)
+            notes.append(
+                CountText.of(alteredCount, "record repeats", "records repeat")
+                    + " an accepted report with other content (column repeated, first request"
+                    + " identifier \(first)): one of the two was changed, and the one that was"
+                    + " read first is counted; run tollway ledger verify, which asks Apple what it"
+                    + " holds, or tollway report show \(first) --ask-apple"
             )
         }
         return notes

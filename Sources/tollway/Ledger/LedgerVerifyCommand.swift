@@ -24,8 +24,10 @@ enum LedgerVerifyCommand {
         details: """
             Asks Apple by GET for reports that the ledger calls accepted or verified, and compares
             token, status and each field of each line item by meaning. Reports that Apple refused
-            are not asked for. With --month those told in that month (--by told alone). A report of an
-            older version of Tollway has no line items in the ledger: that Apple holds it is all
+            are not asked for. With --month those of which ledger export --month shows a row: with
+            a line item of a sale of the month, whenever it was reported, or without line items and
+            settled in it (--by told: all that Apple accepted in the month). A report of an older
+            version of Tollway has no line items in the ledger: that Apple holds it is all
             that can be said then (unproven). Needs the keys of TOLLWAY_APPS_FILE. --rate may be
             the lane's whole rate: report then has less. A million reports at 1.25 a second are
             nine days: take a sample for a ledger of that size. One pass over the ledger; memory
@@ -38,14 +40,7 @@ enum LedgerVerifyCommand {
 
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let configuration = try KafkaQuestion.configuration()
-        var selection = try LedgerSelection(invocation, configuration)
-        guard !invocation.has("--by") || selection.basis == .told else {
-            throw .usage(
-                "bad_value",
-                "--by sale: reports are asked for, and a report has the month in which it was told"
-            )
-        }
-        selection.basis = .told
+        let selection = try LedgerSelection(invocation, configuration)
         let isAll = invocation.has("--all")
         guard !isAll || !invocation.has("--sample") else {
             throw .usage("bad_value", "--all or --sample, not both")
@@ -207,9 +202,7 @@ final class LedgerVerification {
     }
 
     private func isAskable(_ outcome: ReportOutcome, _ selection: LedgerSelection) -> Bool {
-        let month = CalendarMonth(of: outcome.settledAt)
-        guard outcome.outcome != .rejected, selection.month == nil || selection.month == month
-        else {
+        guard outcome.outcome != .rejected, selection.mayShow(outcome) else {
             return false
         }
         guard isKnownApp(outcome.appAppleID) else {

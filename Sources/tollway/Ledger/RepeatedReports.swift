@@ -7,10 +7,19 @@ internal import TokenWire
 /// one token should lie in one partition, but nothing makes whoever copies keep to that.
 ///
 /// The first reading puts every request identifier into a Bloom filter: what was in it already is a
-/// suspect. The second reading knows for each suspect whether it has been counted. So memory is the
-/// filter, 2 bytes for each record of the ledger, and 8 bytes for each suspect: at ten million reports
-/// some ten thousand, wrong ones included, which then count as what they are.
+/// suspect. The second reading knows for each suspect whether it has been counted, and what it said
+/// then. So memory is the filter, 2 bytes for each record of the ledger, and 24 bytes for each
+/// suspect: at ten million reports some ten thousand, wrong ones included, which then count as what
+/// they are.
 struct RepeatedReports {
+    /// What a record is that repeats an accepted report.
+    enum Repetition {
+        /// It says the same.
+        case copy
+        /// It says something else than the record that counts: one of the two was changed.
+        case altered
+    }
+
     static let suspectCountMax = 1_000_000
 
     /// Of a thousand reports one is then a suspect that stands there once.
@@ -25,7 +34,8 @@ struct RepeatedReports {
     private let blockCount: Int
     private var words: [UInt64]
     private var suspects: Set<UInt64> = []
-    private var counted: Set<UInt64> = []
+    /// By identity; what the record says that counts.
+    private var counted: [UInt64: UInt64] = [:]
 
     /// A filter for so many records at most, of which not all need be taken in.
     init(recordCount: Int64 = 0) {
@@ -112,18 +122,30 @@ struct RepeatedReports {
 
     // MARK: The second reading
 
-    /// Whether an accepted report of this identifier, token and status was counted before; the first
-    /// one that is asked for is not.
-    mutating func isRepeat(_ outcome: ReportOutcome) -> Bool {
+    /// Says what a record repeats.
+    ///
+    /// The first accepted one of an identifier, token and status counts.
+    ///
+    /// - Returns: nil of the one that counts, of one that is alone, and of what Apple refused.
+    mutating func repetition(_ outcome: ReportOutcome) -> Repetition? {
         guard outcome.outcome != .rejected,
             suspects.contains(Self.digest(outcome.requestIdentifier))
         else {
-            return false
+            return nil
         }
         let identity =
             "\(outcome.requestIdentifier.lowercased())/\(outcome.status.rawValue)/"
             + outcome.externalPurchaseID.text
-        return !counted.insert(TextDigest.of(identity)).inserted
+        let key = TextDigest.of(identity)
+        // Written anew, so that white space and the order of members say nothing.
+        var record: [UInt8] = []
+        outcome.write(to: &record)
+        let content = TextDigest.of(record.span)
+        guard let first = counted[key] else {
+            counted[key] = content
+            return nil
+        }
+        return first == content ? .copy : .altered
     }
 
     private static func digest(_ identifier: String) -> UInt64 {

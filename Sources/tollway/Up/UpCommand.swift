@@ -46,7 +46,8 @@ enum UpCommand {
 
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let counts = try instanceCounts(invocation.values("--with"))
-        return try DemoInterrupted.ending("up") {
+        let servers = ProcessInfo.processInfo.environment[Setting.kafkaBootstrapServers]
+        return try DemoInterrupted.ending("up", kafka: servers) {
             try run(invocation, counts)
         }
     }

@@ -62,6 +62,51 @@ import TokenDomain
         #expect(!page.text(.table).contains("sales that came in"))
     }
 
+    /// One is reported with a sale, two are owed and one of them refused, and one owes none.
+    @Test func `has every active token of a month in one column`() throws {
+        var count = try months(Self.october, now: Self.now)
+        let tokens: [(openSince: CalendarMonth?, isParked: Bool, isReported: Bool)] = [
+            (nil, false, true), (Self.october, false, false), (Self.october, true, false),
+            (nil, false, false),
+        ]
+        for token in tokens {
+            count.take(
+                ReportAccounts.Token(
+                    app: 1,
+                    created: Self.october.start,
+                    environment: .production,
+                    fate: .reported,
+                    expires: nil,
+                    openSince: token.openSince,
+                    parkedUntil: token.isParked ? Self.october : Self.october.adding(-1)
+                ),
+                MonthCount.Marks(isReported: token.isReported, hasSales: token.isReported)
+            )
+        }
+        let page = AccountPage(
+            tokens: [:],
+            tokenWindow: Self.whole,
+            sales: [:],
+            salesWindow: Self.whole,
+            months: count,
+            unnamedSalesCount: 0
+        )
+        let line = try #require(try lines(page).first)
+        let names = [
+            "active", "reported", "owed", "owesNone", "withSales", "refused", "lateReports",
+        ]
+        #expect(names.map { line[$0] as? Int } == [4, 1, 2, 1, 1, 1, 0])
+        let rows = page.text(.table).split(separator: "\n").suffix(2).map { row in
+            row.split(separator: " ").joined(separator: " ")
+        }
+        #expect(
+            rows == [
+                "APP ACTIVE = REPORTED + OWED + OWES NONE WITH SALES REFUSED LATE REPORTS",
+                "1 4 1 2 1 1 1 0",
+            ]
+        )
+    }
+
     /// Days after the month's first.
     @Test(arguments: [(400, false), (401, true)])
     func `says that report has forgotten tokens of a month`(

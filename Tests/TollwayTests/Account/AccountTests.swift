@@ -469,8 +469,10 @@ struct `tollway account` {
         let run = try account(world, "--month", month)
         #expect(run.exitCode == 0, "\(run.talk)\(run.output)")
         let line = try #require(try lines(run)["month 1"])
-        let names = ["active", "reported", "withSales", "owed", "refused", "lateReports"]
-        #expect(names.map { line[$0] as? Int } == [2, 1, 1, 1, 0, 1])
+        let names = [
+            "active", "reported", "owed", "owesNone", "withSales", "refused", "lateReports",
+        ]
+        #expect(names.map { line[$0] as? Int } == [2, 1, 1, 0, 1, 0, 1])
         let before = MonthText.of(CalendarMonth(of: world.now).adding(-1))
         #expect(try lines(try account(world, "--month", before))["month 1"] == nil)
     }

@@ -94,9 +94,12 @@ import TokenDomain
             let line = try #require(try line(row.0, row.1).line)
             #expect(line.active == 1, "row \(number)")
             #expect((line.owed, line.refused) == (row.owed, row.refused), "row \(number)")
+            // Not reported for the month: it is owed, or it owes none.
+            #expect(line.owesNone == 1 - row.owed, "row \(number)")
         }
         let told = try line(account(nil), Self.october, isReported: true).line
         #expect(told?.owed == 0 && told?.reported == 1)
+        #expect(told?.active == 1 && told?.owesNone == 0)
     }
 
     @Test func `leaves the sandbox out`() throws {

@@ -42,7 +42,7 @@ struct `tollway ledger` {
                     || $0.contains("\"")
             }
         )
-        #expect(csv.talk.contains("1 report was late, by 2h at most\n"))
+        #expect(csv.talk.contains("1 report was late, by 2h at most: those for 2026-10 or"))
         #expect(
             csv.talk.contains("2 accepted reports with 2 line items, 1 that Apple refused\n"),
             "\(csv.talk)"
@@ -132,6 +132,26 @@ struct `tollway ledger` {
         let repeated = try #require(objects.first { $0["repeated"] as? Bool == true })
         let position = try #require(repeated["position"] as? String)
         #expect(run.talk.contains("1 record repeats") && run.talk.contains(position))
+        #expect(!run.talk.contains("other content"))
+    }
+
+    @Test func `names an accepted report that a hand copied into it with other amounts`() throws {
+        let world = try DeadLetterWorld()
+        let told = LedgerMaker.outcome(1, items: [LedgerMaker.item("1")])
+        let altered = LedgerMaker.outcome(1, items: [LedgerMaker.item("1", exclusive: 1)])
+        try LedgerMaker.write([told, LedgerMaker.outcome(2), altered], to: world)
+        let run = try run(world, ["ledger", "export", "-o", "ndjson"])
+        #expect(run.exitCode == 0, "\(run.talk)")
+        #expect(try run.objects().last?["netTaxExclusive"] as? Int == 4_126)
+        #expect(
+            run.talk.contains(
+                "1 record repeats an accepted report with other content (column repeated, first"
+                    + " request identifier \(LedgerMaker.identifier(1)))"
+            ),
+            "\(run.talk)"
+        )
+        #expect(run.talk.contains("run tollway ledger verify"))
+        #expect(!run.talk.contains("that the ledger has already"))
     }
 
     @Test func `is held against what Apple has, and each difference is named`() throws {
@@ -167,6 +187,16 @@ struct `tollway ledger` {
             #expect(found[0]["apples"] as? String == "UNRECOGNIZED_TOKEN")
             let total = try #require(objects.last)
             #expect(total["askedCount"] as? Int == 3 && total["equalCount"] as? Int == 1)
+        }
+        // All were settled in that month, and none has a sale.
+        for (by, month, exit) in [("sale", "2026-10", 1), ("told", "2026-09", 3)]
+            as [(String, String, Int32)]
+        {
+            let run = try TollwayProcess.run(
+                ["ledger", "verify", "--all", "--month", month, "--by", by],
+                environment: environment
+            )
+            #expect(run.exitCode == exit, "\(by) \(month): \(run.talk)")
         }
 
         func show(_ number: Int, _ more: String...) throws -> TollwayProcess {

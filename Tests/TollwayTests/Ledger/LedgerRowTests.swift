@@ -117,6 +117,39 @@ import TokenWire
         #expect(!selection.matches(try rows(outcome, selection)[0]))
     }
 
+    /// Settled on 20 November in a report that is late by its oldest sale, or that does not say.
+    @Test(arguments: [3_000_000, nil] as [Int64?])
+    func `has the deadline of its own sale, and that of the report where it restates one`(
+        late: Int64?
+    ) throws {
+        let november = CalendarMonth(of: LedgerMaker.time).adding(1)
+        let restated = #","restatement":true"#
+        var outcome = LedgerMaker.outcome(
+            1,
+            items: [
+                LedgerMaker.item("old"),
+                LedgerMaker.item("new", "REFUND", at: november.start + .days(18)),
+                LedgerMaker.item("again", at: LedgerMaker.time + .days(-31), more: restated),
+                LedgerMaker.item(
+                    "back",
+                    at: LedgerMaker.time,
+                    more: restated + #","erroneouslySubmitted":true"#
+                ),
+                #"{"lineItemId":"undated"}"#,
+            ],
+            settledAt: november.start + .days(19),
+            late: late
+        )
+        let ofReport = november.start + .days(12)
+        outcome.details.deadline = ofReport
+        let rows = try rows(outcome)
+        let ofOctober = november.start + .days(15)
+        let ofNovember = november.adding(1).start + .days(15)
+        #expect(rows.map(\.deadline) == [ofOctober, ofNovember, ofReport, ofReport, ofReport])
+        #expect(rows.map(\.lateBySeconds) == [4 * 86_400, 0, late, late, late])
+        #expect(rows[0].csv.contains(",2026-11-16T00:00:00.000Z,345600,old,"), "\(rows[0].csv)")
+    }
+
     @Test(arguments: [(0, false), (1, true)] as [(Int64, Bool)])
     func `says that it was late`(late: Int64, isLate: Bool) throws {
         #expect(try rows(LedgerMaker.outcome(1, late: late))[0].isLate == isLate)
@@ -143,7 +176,7 @@ import TokenWire
                     item.map {
                         restatements.isSuperseded(outcome, $0, at: place(number))
                     } ?? false
-                row.isRepeat = areRepeats[number]
+                row.repetition = areRepeats[number] ? .copy : nil
                 totals.add(row)
             }
         }
@@ -241,6 +274,108 @@ import TokenWire
         #expect(totals.notes.contains { $0.contains("1 report was late, by 25h at most") })
     }
 
+    /// Settled on 20 November 2026: sales of September and October are late then, and no other.
+    @Test func `call late for a month what the account calls late`() throws {
+        let october = CalendarMonth(of: LedgerMaker.time)
+        let november = october.adding(1)
+        let settled = november.start + .days(19)
+        /// Late by its oldest sale, of October or September.
+        func asked(
+            _ number: Int,
+            _ items: [String],
+            oldest: CalendarMonth,
+            token: String = "t"
+        ) -> ReportOutcome {
+            let deadline = ReportPolicy.deadline(ofSale: oldest.start)
+            let late = (settled - deadline).count / 1_000
+            var outcome = LedgerMaker.outcome(
+                number,
+                token: token,
+                items: items,
+                settledAt: settled,
+                late: late
+            )
+            outcome.reason = ReportReason.request.rawValue
+            outcome.details.deadline = deadline
+            return outcome
+        }
+        let old = LedgerMaker.item("old")
+        let new = LedgerMaker.item("new", at: november.start + .days(3))
+        let oldest = LedgerMaker.item("oldest", at: october.start + .days(-3))
+        let again = LedgerMaker.item("again", more: #","restatement":true"#)
+        var monthly = LedgerMaker.outcome(3, settledAt: settled, late: 4 * 86_400)
+        monthly.reason = ReportReason.month.rawValue
+        monthly.details.deadline = november.start + ReportPolicy.deadlineAfterMonth
+        let outcomes = [
+            asked(1, [old, new], oldest: october),
+            // Copied back by hand: late once.
+            asked(1, [old, new], oldest: october),
+            // The sale of October was reported before.
+            asked(2, [oldest, again], oldest: october.adding(-1)),
+            // October's own, whose row is one of November.
+            monthly,
+            // The sandbox has no deadline.
+            asked(4, [old], oldest: october, token: "SANDBOX_t"),
+        ]
+        for (month, count) in [(october.adding(-1), 1), (october, 2), (november, 0)] {
+            var selection = LedgerSelection()
+            selection.month = month
+            var totals = LedgerTotals(selection)
+            var account = LateReports()
+            for outcome in outcomes {
+                let items = try outcome.details.lineItems.map { try LedgerLineItem.list($0) } ?? []
+                totals.take(outcome, items)
+                account.take(outcome, MonthCount.belongs(outcome, to: month))
+                for item in items.isEmpty ? [nil] : items.map(Optional.some) {
+                    let row = LedgerRow(outcome, item, selection, "t/0/1")
+                    if selection.matches(row) {
+                        totals.add(row)
+                    }
+                }
+            }
+            let name = MonthText.of(month)
+            #expect(totals.lateCount == count, "\(name)")
+            #expect(account.countByApp[1] ?? 0 == count, "\(name)")
+            #expect(totals.notes.contains { $0.contains(" late, by ") } == (count > 0), "\(name)")
+            let note =
+                "2 reports were late, by 4d at most: those for 2026-10 or with sales of it, as"
+                + " tollway account --month counts them"
+            #expect(totals.notes.contains(note) == (month == october), "\(totals.notes)")
+        }
+    }
+
+    @Test func `count records apart that repeat a report and say something else`() throws {
+        let told = LedgerMaker.outcome(1, items: [LedgerMaker.item("a", exclusive: 1_000, tax: 0)])
+        let altered = LedgerMaker.outcome(
+            1,
+            items: [LedgerMaker.item("a", exclusive: 9_000, tax: 0)]
+        )
+        var repeats = RepeatedReports()
+        let outcomes = [told, told, altered, told]
+        for outcome in outcomes {
+            var bytes: [UInt8] = []
+            outcome.write(to: &bytes)
+            repeats.take(bytes.span)
+        }
+        var totals = LedgerTotals()
+        for (number, outcome) in outcomes.enumerated() {
+            for item in try LedgerLineItem.list(outcome.details.lineItems ?? "[]") {
+                var row = LedgerRow(outcome, item, LedgerSelection(), "t/0/\(number)")
+                row.repetition = repeats.repetition(outcome)
+                totals.add(row)
+            }
+        }
+        #expect(totals.copyCount == 2 && totals.firstCopy == "t/0/1")
+        #expect(totals.alteredCount == 1)
+        let euro = LedgerTotals.Key(appAppleID: 1, environment: .production, currency: "EUR")
+        #expect(totals.money[euro]?.buyTaxExclusive == 1_000)
+        #expect(totals.notes.contains { $0.hasPrefix("2 records repeat an accepted report that") })
+        let note = try #require(totals.notes.first { $0.contains("other content") })
+        #expect(note.hasPrefix("1 record repeats an accepted report with other content"))
+        #expect(note.contains("first request identifier \(LedgerMaker.identifier(1))"))
+        #expect(note.contains("run tollway ledger verify"))
+    }
+
     @Test func `leave out amounts that are no whole numbers, and say so`() throws {
         let item = LedgerMaker.item("a").replacing("4126", with: "4126.5")
         let totals = try totals([LedgerMaker.outcome(1, items: [item])])
@@ -302,11 +437,15 @@ import TokenWire
             for outcome in order {
                 repeats.take(bytes(outcome).span)
             }
-            let counted = order.filter { $0.outcome != .rejected && !repeats.isRepeat($0) }
+            let counted = order.filter { outcome in
+                outcome.outcome != .rejected && repeats.repetition(outcome) == nil
+            }
             #expect(
                 counted.map(\.requestIdentifier).sorted() == (1...3).map(LedgerMaker.identifier)
             )
-            #expect(order.filter { $0.outcome == .rejected && repeats.isRepeat($0) }.isEmpty)
+            let refused = order.filter { $0.outcome == .rejected }
+            let repeated = refused.filter { repeats.repetition($0) != nil }
+            #expect(repeated.isEmpty)
             #expect(repeats.suspectCount == 1)
         }
     }
@@ -318,8 +457,29 @@ import TokenWire
             repeats.take(bytes(outcome).span)
         }
         #expect(repeats.suspectCount < 500)
-        let again = outcomes.filter { repeats.isRepeat($0) }
+        let again = outcomes.filter { repeats.repetition($0) != nil }
         #expect(again.isEmpty)
+    }
+
+    /// Of a copied record nothing but the amounts, the time or the app was changed.
+    @Test func `are told from those that were changed`() {
+        let told = LedgerMaker.outcome(1, items: [LedgerMaker.item("a")])
+        let others = [
+            LedgerMaker.outcome(1, items: [LedgerMaker.item("a", exclusive: 4_127)]),
+            LedgerMaker.outcome(1, items: [LedgerMaker.item("a"), LedgerMaker.item("b")]),
+            LedgerMaker.outcome(1, app: 2, items: [LedgerMaker.item("a")]),
+            LedgerMaker.outcome(
+                1,
+                items: [LedgerMaker.item("a")],
+                settledAt: LedgerMaker.time + .hours(1)
+            ),
+        ]
+        var repeats = RepeatedReports()
+        for outcome in [told, told] + others {
+            repeats.take(bytes(outcome).span)
+        }
+        let found = ([told, told] + others + [told]).map { repeats.repetition($0) }
+        #expect(found == [nil, .copy, .altered, .altered, .altered, .altered, .copy])
     }
 
     @Test func `are of the apps that were asked for, and what cannot be read is none`() {

@@ -42,13 +42,46 @@ import TokenDomain
         (1...count).map { LedgerMaker.outcome($0, token: "t-\($0)", app: app) }
     }
 
-    @Test func `knows no month of a sale`() throws {
-        let run = try TollwayProcess.run(
-            ["ledger", "verify", "--month", "2026-10", "--by", "sale", "-o", "json"],
-            environment: ["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"]
-        )
-        #expect(run.exitCode == 2, "\(run.talk)")
-        #expect(try run.errorCode() == "usage.bad_value")
+    /// Whoever closes a month verifies what `ledger export --month` shows of it.
+    @Test(arguments: [LedgerSelection.Basis.sale, .told])
+    func `asks for the reports that the export shows of a month`(
+        basis: LedgerSelection.Basis
+    ) throws {
+        let next = LedgerMaker.time + .days(31)
+        let earlier = LedgerMaker.item("e", at: LedgerMaker.time + .days(-31))
+        let restated = LedgerMaker.item("r", more: #","restatement":true"#)
+        let outcomes = [
+            LedgerMaker.outcome(1), LedgerMaker.outcome(2, settledAt: next),
+            LedgerMaker.outcome(3, items: [earlier]),
+            LedgerMaker.outcome(4, items: [earlier, LedgerMaker.item("o")], settledAt: next),
+            LedgerMaker.outcome(5, items: [restated], settledAt: next),
+        ]
+        var selection = LedgerSelection()
+        #expect(outcomes.allSatisfy { selection.mayShow($0) })
+        selection.month = CalendarMonth(of: LedgerMaker.time)
+        selection.basis = basis
+        let asked = outcomes.filter { selection.mayShow($0) }.map(\.requestIdentifier)
+        let numbers = basis == .sale ? [1, 4, 5] : [1, 3]
+        #expect(asked == numbers.map(LedgerMaker.identifier))
+        let shown = try outcomes.filter { outcome in
+            let items = try outcome.details.lineItems.map { try LedgerLineItem.list($0) } ?? []
+            let rows = (items.isEmpty ? [nil] : items.map(Optional.some)).map { item in
+                LedgerRow(outcome, item, selection, "t/0/1")
+            }
+            return rows.contains { selection.matches($0) }
+        }
+        #expect(shown.map(\.requestIdentifier) == asked)
+    }
+
+    @Test func `takes either month of a report, and no other word`() throws {
+        for (by, code) in [("sale", "usage.missing_apps_file"), ("month", "usage.bad_value")] {
+            let run = try TollwayProcess.run(
+                ["ledger", "verify", "--month", "2026-10", "--by", by, "-o", "json"],
+                environment: ["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"]
+            )
+            #expect(run.exitCode == 2, "\(run.talk)")
+            #expect(try run.errorCode() == code)
+        }
     }
 
     /// The signal comes once, while the ledger is read.

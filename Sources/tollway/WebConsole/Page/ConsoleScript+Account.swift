@@ -49,12 +49,14 @@ extension ConsoleScript {
         }
         function monthTable(lines) {
           return table([{ title: 'App' }, { title: 'Month' }, { title: 'Active', n: true },
-            { title: 'Reported', n: true }, { title: 'With sales', n: true },
-            { title: 'Owed', n: true }, { title: 'Refused', n: true }, { title: 'Late', n: true },
+            { title: 'Reported', n: true }, { title: 'Owed', n: true },
+            { title: 'Owes none', n: true }, { title: 'With sales', n: true },
+            { title: 'Refused', n: true }, { title: 'Late', n: true },
             { title: 'Due at Apple' }], lines.map(line => [line.appAppleId, line.month,
-            number(line.active), number(line.reported), number(line.withSales),
+            number(line.active), number(line.reported),
             el('span', { class: line.owed ? 'warn' : '' }, number(line.owed)),
-            number(line.refused), el('span', { class: line.lateReports ? 'bad' : '' },
+            number(line.owesNone), number(line.withSales), number(line.refused),
+            el('span', { class: line.lateReports ? 'bad' : '' },
               number(line.lateReports)), when(line.deadline)]), 'The month by app');
         }
 
