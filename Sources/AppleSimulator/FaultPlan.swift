@@ -20,9 +20,6 @@ struct FaultPlan: Sendable {
         armed.removeAll()
     }
 
-    /// Whether a rule looks at the token, so that the body must be read before the draw.
-    var asksForToken: Bool { armed.contains { $0.rule.externalPurchaseID != nil } }
-
     /// The first rule that strikes this request; each rule counts it, whether or not it strikes.
     mutating func strike(
         _ endpoint: AppleEndpoint,

@@ -2,9 +2,6 @@ internal import CCrypto
 
 /// A public key on P-256.
 package struct P256PublicKey: Sendable {
-    /// A raw signature: r and s of 32 bytes each.
-    package static let signatureByteCount = 64
-
     let handle: KeyHandle
 
     /// Reads SubjectPublicKeyInfo in PEM.

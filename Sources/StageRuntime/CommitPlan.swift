@@ -1,9 +1,11 @@
 internal import Kafka
 internal import TokenDomain
 
-/// What the verdicts of a batch mean for the transaction: dead letters are written here, byte for
-/// byte, and nowhere else.
-enum CommitPlan {
+/// What the verdicts of a batch mean for the transaction.
+///
+/// The dead letter of a record is written here, byte for byte, and nowhere else; those of debts that
+/// their stage found refused, ``BatchPlan/append(_:topic:key:value:trace:)``.
+struct CommitPlan {
     struct Context {
         var worker: Worker
         var group: String
@@ -14,98 +16,32 @@ enum CommitPlan {
         var now: Timestamp
     }
 
+    /// Appends what goes out beside the dead letter of a record that its stage would have forwarded.
+    ///
+    /// - Returns: how many outputs that are.
+    typealias Beside = (RecordBatch.Record, inout BatchPlan) -> Int
+
+    private let batch: RecordBatch
+    private let context: Context
+
     /// Turns verdicts into outputs, and checks that stage and loop agree on them.
     ///
-    /// Outputs before the index `firstOutput` come of earlier batches. `beside` appends what goes out
-    /// beside the dead letter of a record whose outputs are too large.
+    /// Outputs before the index `firstOutput` come of earlier batches.
     static func enact(
         _ plan: inout BatchPlan,
         on batch: RecordBatch,
         from firstOutput: Int,
         context: Context,
-        telemetry: any LoopTelemetry,
-        beside: (RecordBatch.Record, inout BatchPlan) -> Int = { _, _ in 0 }
+        beside: Beside = { _, _ in 0 }
     ) {
+        let commit = CommitPlan(batch: batch, context: context)
         let verdicts = plan.verdicts
-        var next = firstOutput
         let stageOutputCount = plan.outputs.outputs.count
-        func carryTrace(from record: RecordBatch.Record, to range: Range<Int>) {
-            let (headers, isUnchanged) = TraceHeader.append(
-                of: record,
-                in: batch,
-                to: &plan.outputs.arena
-            )
-            guard headers.count > 0 else {
-                return
-            }
-            for index in range where plan.outputs.outputs[index].headers.count == 0 {
-                plan.outputs.outputs[index].headers = headers
-                if isUnchanged {
-                    plan.outputs.outputs[index].keptHeaders = record.keptHeaders
-                }
-            }
-        }
-        // A dead letter stands for its record: what is too large beside it is left out.
-        func passBeside(_ range: Range<Int>, of record: RecordBatch.Record) {
-            carryTrace(from: record, to: range)
-            for index in range
-            where plan.outputs.outputs[index].byteCount > context.recordByteCountMax {
-                plan.outputs.outputs[index].topic = droppedTopic
-            }
-        }
-        // Added up once for records in a row that end alike.
-        var (outcome, recordCount) = ("", 0)
-        func completed(_ reason: StaticReason) {
-            if reason.text != outcome, recordCount > 0 {
-                plan.count(outcome, recordCount: recordCount)
-                recordCount = 0
-            }
-            outcome = reason.text
-            recordCount += 1
-        }
+        var next = firstOutput
         for (index, (record, verdict)) in zip(batch.records, verdicts).enumerated() {
-            var fate: TokenTally.Fate?
-            switch verdict {
-            case .forward(let count):
-                precondition(count > 0, "a forwarded record has outputs")
-                if let tooLarge = (next..<next + count).first(where: {
-                    plan.outputs.outputs[$0].byteCount > context.recordByteCountMax
-                }) {
-                    // Sizes are checked before producing: an oversize record would abort the
-                    // whole transaction again and again.
-                    let size = plan.outputs.outputs[tooLarge].byteCount
-                    let fault = Fault(
-                        code: "\(context.worker.rawValue).output_too_large",
-                        message: "the record would become \(size) bytes, more than"
-                            + " \(context.recordByteCountMax)"
-                    )
-                    for index in next..<next + count {
-                        plan.outputs.outputs[index].topic = droppedTopic
-                    }
-                    let first = plan.outputs.outputs.count
-                    passBeside(first..<first + beside(record, &plan), of: record)
-                    writeDeadLetter(record, fault, of: batch, into: &plan, context)
-                    fate = .deadLetter
-                    completed(deadLetter)
-                } else {
-                    carryTrace(from: record, to: next..<next + count)
-                    completed(forwarded)
-                }
-                next += count
-            case .settled(let reason):
-                completed(reason)
-                fate = TokenTally.Fate(settledFor: reason)
-            case .deadLetter(let fault):
-                writeDeadLetter(record, fault, of: batch, into: &plan, context)
-                completed(deadLetter)
-                fate = .deadLetter
-            case .deadLetterAndForward(let fault, let count):
-                writeDeadLetter(record, fault, of: batch, into: &plan, context)
-                completed(deadLetter)
-                fate = .deadLetter
-                passBeside(next..<next + count, of: record)
-                next += count
-            }
+            let own = next..<next + verdict.outputCount
+            next = own.upperBound
+            let fate = commit.enact(verdict, own, of: record, into: &plan, beside)
             if let app = plan.apps[index] {
                 if context.worker == .decode || isReplayed(record, in: batch) {
                     plan.tally.add(.accepted, app: app)
@@ -115,18 +51,104 @@ enum CommitPlan {
                 }
             }
         }
-        if recordCount > 0 {
-            plan.count(outcome, recordCount: recordCount)
-        }
         precondition(next == stageOutputCount, "every output belongs to a record")
         if plan.outputs.outputs[firstOutput...].contains(where: { $0.topic == droppedTopic }) {
             plan.outputs.outputs.removeAll { $0.topic == droppedTopic }
         }
-        telemetry.received(batch, sources: context.sources, now: context.now)
     }
 
-    private static let forwarded: StaticReason = "forwarded"
-    private static let deadLetter: StaticReason = "dead_letter"
+    /// `own`: the outputs of the record.
+    ///
+    /// - Returns: how the record ends as a token; nil where the stage behind has it.
+    private func enact(
+        _ verdict: Verdict,
+        _ own: Range<Int>,
+        of record: RecordBatch.Record,
+        into plan: inout BatchPlan,
+        _ beside: Beside
+    ) -> TokenTally.Fate? {
+        switch verdict {
+        case .settled(let reason):
+            plan.count(reason.text)
+            return TokenTally.Fate(settledFor: reason)
+        case .deadLetter(let fault, _):
+            refuse(record, fault, beside: own, into: &plan)
+            return .deadLetter
+        case .forward:
+            precondition(!own.isEmpty, "a forwarded record has outputs")
+            guard let fault = oversize(own, of: plan) else {
+                carryTrace(from: record, to: own, of: &plan)
+                plan.count(Self.forwarded)
+                return nil
+            }
+            for index in own {
+                plan.outputs.outputs[index].topic = Self.droppedTopic
+            }
+            let first = plan.outputs.outputs.count
+            let count = beside(record, &plan)
+            refuse(record, fault, beside: first..<first + count, into: &plan)
+            return .deadLetter
+        }
+    }
+
+    /// Sizes are checked before producing: an oversize record would abort the whole transaction again
+    /// and again.
+    private func oversize(_ own: Range<Int>, of plan: BatchPlan) -> Fault? {
+        guard
+            let size = own.lazy.map({ plan.outputs.outputs[$0].byteCount })
+                .first(where: { $0 > context.recordByteCountMax })
+        else {
+            return nil
+        }
+        return Fault(
+            code: "\(context.worker.rawValue).output_too_large",
+            message: "the record would become \(size) bytes, more than"
+                + " \(context.recordByteCountMax)"
+        )
+    }
+
+    /// A dead letter stands for its record: what is too large beside it is left out.
+    private func refuse(
+        _ record: RecordBatch.Record,
+        _ fault: Fault,
+        beside outputs: Range<Int>,
+        into plan: inout BatchPlan
+    ) {
+        carryTrace(from: record, to: outputs, of: &plan)
+        for index in outputs
+        where plan.outputs.outputs[index].byteCount > context.recordByteCountMax {
+            plan.outputs.outputs[index].topic = Self.droppedTopic
+        }
+        writeDeadLetter(record, fault, into: &plan)
+        plan.count(Self.deadLetter)
+    }
+
+    private func carryTrace(
+        from record: RecordBatch.Record,
+        to outputs: Range<Int>,
+        of plan: inout BatchPlan
+    ) {
+        guard !outputs.isEmpty else {
+            return
+        }
+        let (headers, isUnchanged) = TraceHeader.append(
+            of: record,
+            in: batch,
+            to: &plan.outputs.arena
+        )
+        guard headers.count > 0 else {
+            return
+        }
+        for index in outputs where plan.outputs.outputs[index].headers.count == 0 {
+            plan.outputs.outputs[index].headers = headers
+            if isUnchanged {
+                plan.outputs.outputs[index].keptHeaders = record.keptHeaders
+            }
+        }
+    }
+
+    private static let forwarded = "forwarded"
+    private static let deadLetter = "dead_letter"
 
     /// Marks an output that was removed from the plan.
     private static let droppedTopic = -1
@@ -144,12 +166,10 @@ enum CommitPlan {
             ) != nil
     }
 
-    private static func writeDeadLetter(
+    private func writeDeadLetter(
         _ record: RecordBatch.Record,
         _ fault: Fault,
-        of batch: RecordBatch,
-        into plan: inout BatchPlan,
-        _ context: Context
+        into plan: inout BatchPlan
     ) {
         guard let topic = context.deadLetterTopicIndex else {
             preconditionFailure("\(context.worker) has no dead letters")

@@ -1,5 +1,4 @@
 package import Kafka
-package import TokenDomain
 
 /// The loop's own events.
 ///
@@ -8,7 +7,7 @@ package protocol LoopTelemetry: AnyObject {
     /// A monotonic instant, nanoseconds, for ``judged(recordCount:since:)``.
     func instant() -> UInt64
     func judged(recordCount: Int, since instant: UInt64)
-    func received(_ batch: RecordBatch, sources: [String], now: Timestamp)
+    func received(_ batch: RecordBatch)
     /// So many records of a committed transaction ended: `forwarded`, `dead_letter` or the reason
     /// they were settled for.
     func completed(_ outcome: String, recordCount: Int)

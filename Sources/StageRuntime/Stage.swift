@@ -10,15 +10,16 @@ package enum Verdict: Equatable, Sendable {
     case forward(outputCount: Int)
     /// Nothing more is owed for it; the reason is a fixed word for the metrics, such as `repeat`.
     case settled(StaticReason)
-    /// The record's own fault. The runtime writes the dead letter, byte for byte.
-    case deadLetter(Fault)
-    /// The record's own fault, and `outputCount` outputs beside its dead letter (a `seen` record).
-    case deadLetterAndForward(Fault, outputCount: Int)
+    /// The record's own fault. The runtime writes the dead letter, byte for byte; the next `outputCount`
+    /// outputs of the plan go out beside it (a `seen` record).
+    case deadLetter(Fault, outputCount: Int = 0)
 
-    /// The record's own fault, and what goes out beside its dead letter, if anything does.
-    package static func deadLetter(_ fault: Fault, beside outputCount: Int) -> Verdict {
-        outputCount == 0
-            ? .deadLetter(fault) : .deadLetterAndForward(fault, outputCount: outputCount)
+    /// How many outputs of the plan come of the record.
+    var outputCount: Int {
+        switch self {
+        case .forward(let outputCount), .deadLetter(_, let outputCount): outputCount
+        case .settled: 0
+        }
     }
 }
 
@@ -48,6 +49,7 @@ package struct BatchPlan {
     var deadLetters: [WrittenDeadLetter] = []
     /// How many records ended with each outcome: likewise.
     private(set) var outcomes: [(name: String, recordCount: Int)] = []
+    private var lastOutcome = 0
     /// The state of the partitions assigned; empty for a stage without state.
     package let state: StagedState
     /// The time at which this batch is judged.
@@ -100,7 +102,7 @@ package struct BatchPlan {
         outputs.outputs.removeSubrange(index...)
     }
 
-    /// Has something counted, or told, only if this plan comes true.
+    /// Runs an action after the commit of this plan's transaction; never after an abort.
     package mutating func whenCommitted(_ action: @escaping () -> Void) {
         afterCommit.append(action)
     }
@@ -112,14 +114,16 @@ package struct BatchPlan {
         apps.append(app)
     }
 
-    /// Adds records that ended alike.
-    mutating func count(_ outcome: String, recordCount: Int) {
-        // A stage has few outcomes: fewer than a look-up in a table would pay for.
-        if let index = outcomes.firstIndex(where: { $0.name == outcome }) {
-            outcomes[index].recordCount += recordCount
-        } else {
-            outcomes.append((outcome, recordCount))
+    /// Counts a record by how it ended.
+    mutating func count(_ outcome: String) {
+        // Records in a row mostly end alike, and a stage has few outcomes.
+        if lastOutcome >= outcomes.count || outcomes[lastOutcome].name != outcome {
+            lastOutcome = outcomes.firstIndex { $0.name == outcome } ?? outcomes.count
+            if lastOutcome == outcomes.count {
+                outcomes.append((outcome, 0))
+            }
         }
+        outcomes[lastOutcome].recordCount += 1
     }
 
     /// Adds a dead letter of the stage's own making: a refused debt has no source record.
@@ -154,8 +158,8 @@ package protocol Stage: AnyObject {
     /// appended before it.
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan)
 
-    /// What must go out beside the dead letter of a record that Kafka refuses, or does not take, what
-    /// this stage would make of.
+    /// Appends what must go out beside a dead letter that the loop decided on: Kafka refused what the
+    /// stage made of the record, or would for its size.
     ///
     /// Nothing, unless a stage says otherwise.
     /// - Returns: how many outputs were appended.

@@ -82,17 +82,17 @@ package final class StagedState {
     /// Put with their entries since the last submit, in order: their bytes lie among the outputs of
     /// the next transaction.
     private var records: [OutputBatch.Output] = []
-    /// Empty, for partitions that a transaction has records of: mostly not all of them.
+    /// Emptied ones, kept for their memory.
     private var sparedTables: [ChangeTable] = []
-    /// Of these records: counts what makes their numbers worthless.
+    /// Goes up whenever ``records`` loses entries: a ``PutRecord`` of an earlier one is stale.
     private var generation = 0
 
     /// The topic of a record until ``submit(to:topic:)`` names the changelog.
-    private static let untold = -1
+    private static let staged = -1
     /// That of one that is not written, for a newer one of its key is.
     private static let replaced = -2
 
-    /// Of one key, kept for its memory.
+    /// Of ``value(_:partition:)``, kept for its memory.
     private let lookup = StoreLookup()
 
     package init() {}
@@ -252,7 +252,7 @@ package final class StagedState {
     ) -> ChangeTable {
         let held = held(partition)
         records.append(
-            OutputBatch.Output(topic: Self.untold, partition: partition, key: key, value: value)
+            OutputBatch.Output(topic: Self.staged, partition: partition, key: key, value: value)
         )
         held.open.recordCount += 1
         if let entries = held.open.entries {

@@ -22,9 +22,9 @@ extension WorkerLoop {
         }
     }
 
-    /// A transaction that is aborted is tried again: its records end, and its dead letters are
-    /// written, once.
-    func telling(_ plan: BatchPlan) -> [() -> Void] {
+    /// What the metrics count of a plan, to run after its commit: a transaction that is aborted and tried
+    /// again counts once.
+    func counting(_ plan: BatchPlan) -> [() -> Void] {
         let (outcomes, deadLetters) = (plan.outcomes, plan.deadLetters)
         guard !outcomes.isEmpty || !deadLetters.isEmpty else {
             return []

@@ -35,7 +35,7 @@ package final class WorkerLoop {
     /// Of the last plan, for the next one.
     private var planMemory = BatchPlan.Memory()
     private(set) var recordCount = 0
-    /// What each record of the last batches left in ``heldByteCount``, about: see ``room``.
+    /// An estimate of what one record adds to ``heldByteCount``: ``room`` divides by it.
     private(set) var byteCountPerRecord = 0
     private var tally = TokenTally()
     private var afterCommit: [() -> Void] = []
@@ -49,7 +49,7 @@ package final class WorkerLoop {
     private var underWay: RepeatedAborts.Attempt?
     private(set) var aborts = RepeatedAborts()
     private var filling = Filling()
-    /// Since a state that is locked, or refused, was asked for.
+    /// Steps since a state that is locked, or refused, was last asked for: see ``restoreSlice(isBusy:)``.
     var busyStepCount = 0
     var restores: [Restore] = [] {
         didSet { telemetry.restoring(partitionCount: restores.count) }
@@ -215,9 +215,9 @@ package final class WorkerLoop {
                 deadLetterByteCountMax: limits.deadLetterByteCountMax,
                 now: plan.now
             ),
-            telemetry: telemetry,
             beside: { [stage, batch] in stage.outputsBesideDeadLetter($0, of: batch, into: &$1) }
         )
+        telemetry.received(batch)
         endPlan(&plan)
     }
 
@@ -230,7 +230,7 @@ package final class WorkerLoop {
         )
         let outputCount = stage.outputsBesideDeadLetter(batch.records[0], of: batch, into: &plan)
         plan.conclude(
-            .deadLetter(fault, beside: outputCount),
+            .deadLetter(fault, outputCount: outputCount),
             app: isToken(batch.records[0]) ? TokenTally.unknownApp : nil
         )
     }
@@ -253,7 +253,7 @@ package final class WorkerLoop {
         swap(&outputs, &plan.outputs)
         outputs.outputs += plan.aside
         tally.merge(plan.tally)
-        afterCommit += telling(plan) + plan.afterCommit
+        afterCommit += counting(plan) + plan.afterCommit
         planMemory = plan.takeMemory()
     }
 
@@ -433,7 +433,6 @@ package final class WorkerLoop {
         committed = [:]
         done = [:]
         aborts = RepeatedAborts()
-        telemetry.assigned([])
         try log.completeRevocation()
     }
 

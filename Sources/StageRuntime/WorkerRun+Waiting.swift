@@ -47,7 +47,7 @@ extension WorkerRun {
         let end = ContinuousClock.now + .milliseconds(milliseconds)
         var left = milliseconds
         while left > 0 {
-            if wait(descriptors: [], milliseconds: left)?.isStop == true {
+            if wait(milliseconds: left)?.isStop == true {
                 return true
             }
             left = Int((end - ContinuousClock.now) / .milliseconds(1))
@@ -55,9 +55,9 @@ extension WorkerRun {
         return false
     }
 
-    /// Waits for one of the descriptors, a signal, or the time.
-    func wait(descriptors: [Int32], milliseconds: Int) -> ProcessSignals.Event? {
-        var entries = entries(descriptors)
+    /// Waits for a signal, or the time.
+    func wait(milliseconds: Int) -> ProcessSignals.Event? {
+        var entries = entries([])
         return wait(&entries, milliseconds: milliseconds)
     }
 

@@ -14,7 +14,6 @@ package struct WorkerServices {
     package let recordLog: any RecordLog
     /// How many partitions the worker's topics have, by full name.
     package let partitionCounts: [String: Int]
-    package let clock: () -> Timestamp
 }
 
 /// A stage that reads its files again on SIGHUP.
@@ -61,7 +60,7 @@ package final class WorkerRun {
         makeStage: @escaping (WorkerServices) throws -> any Stage
     ) -> Never {
         WorkerArguments.answer(for: worker)
-        ProcessMemory.tune(spareByteCount: WorkerSizes(of: worker).spareByteCount)
+        MallocTuning.apply(spareByteCount: WorkerSizes(of: worker).spareByteCount)
         OpenFiles.keepStandardOnes()
         OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
@@ -149,7 +148,7 @@ package final class WorkerRun {
         }
         let topics = TopicCheck(worker: worker, configuration: configuration, log: log)
         let cluster = try topics.waitForTopics(health) {
-            wait(descriptors: [], milliseconds: $0)?.isStop == true
+            wait(milliseconds: $0)?.isStop == true
         }
         guard let cluster else {
             return .toldToStop
@@ -181,8 +180,7 @@ package final class WorkerRun {
                 metrics: metrics,
                 health: health,
                 recordLog: recordLog,
-                partitionCounts: cluster.partitionCounts,
-                clock: clock
+                partitionCounts: cluster.partitionCounts
             )
         )
         let view = WorkerView(
@@ -309,7 +307,7 @@ package final class WorkerRun {
                 tellHealth(loop, recordLog)
                 let event =
                     isBusy
-                    ? wait(descriptors: [], milliseconds: 0)
+                    ? wait(milliseconds: 0)
                     : waitForWork(loop, recordLog, ticking)
                 if heed(event, stage) {
                     return stop(loop)
@@ -317,7 +315,7 @@ package final class WorkerRun {
             } catch LogFault.unavailable(let code, let message) {
                 health.setCondition("kafka", message)
                 absence.found(code, log)
-                if heed(wait(descriptors: [], milliseconds: Self.retryMilliseconds), stage) {
+                if heed(wait(milliseconds: Self.retryMilliseconds), stage) {
                     return stop(loop)
                 }
             } catch LogFault.fenced(let message) {

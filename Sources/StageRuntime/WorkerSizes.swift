@@ -9,8 +9,8 @@ struct WorkerSizes {
     var recordCountMax = WorkerLoop.Limits().recordCountMax
     /// See ``WorkerLoop/Limits/outputByteCountMax``.
     var outputByteCountMax = WorkerLoop.Limits().outputByteCountMax
-    /// See ``ProcessMemory/tune(spareByteCount:)``.
-    var spareByteCount = ProcessMemory.spareByteCountDefault
+    /// See ``MallocTuning/apply(spareByteCount:)``.
+    var spareByteCount = MallocTuning.spareByteCountDefault
     /// Changes that stores collect before they write a file.
     var writeBufferByteCount = StoreShared.writeBufferByteCountDefault
     /// Of memory a key; with more, fewer files are read in vain for a key.

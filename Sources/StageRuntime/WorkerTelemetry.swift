@@ -1,4 +1,3 @@
-internal import Glibc
 internal import Kafka
 internal import Telemetry
 internal import TokenDomain
@@ -6,6 +5,8 @@ internal import TokenDomain
 /// The loop's measures and log lines in a real worker.
 final class WorkerTelemetry: LoopTelemetry {
     private let worker: Worker
+    /// Full names, in the order of ``Worker/sources``.
+    private let sources: [String]
     private let log: Log
     private let health: Health
     private let receivedRecords: Counter
@@ -21,7 +22,6 @@ final class WorkerTelemetry: LoopTelemetry {
     private var completedSeries: [String: Counter.Series] = [:]
     private var receivedSeries: [Int: Counter.Series] = [:]
 
-    /// `sources`: full names, in the order of ``Worker/sources``.
     init(
         worker: Worker,
         sources: [String],
@@ -31,6 +31,7 @@ final class WorkerTelemetry: LoopTelemetry {
         view: WorkerView
     ) {
         self.worker = worker
+        self.sources = sources
         self.log = log
         self.health = health
         self.view = view
@@ -101,11 +102,7 @@ final class WorkerTelemetry: LoopTelemetry {
 
     private var now: Timestamp { Timestamp(milliseconds: WallClock.nowMilliseconds()) }
 
-    func instant() -> UInt64 {
-        var time = timespec()
-        unsafe clock_gettime(CLOCK_MONOTONIC, &time)
-        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
-    }
+    func instant() -> UInt64 { WallClock.monotonicNanoseconds() }
 
     func judged(recordCount: Int, since instant: UInt64) {
         guard recordCount > 0 else {
@@ -114,7 +111,7 @@ final class WorkerTelemetry: LoopTelemetry {
         duration.observe(Double(self.instant() - instant) / 1e9)
     }
 
-    func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {
+    func received(_ batch: RecordBatch) {
         var counts = [Int64](repeating: 0, count: sources.count)
         for record in batch.records {
             counts[record.topic] += 1

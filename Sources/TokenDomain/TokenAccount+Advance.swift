@@ -222,7 +222,7 @@ extension TokenAccount {
 
     /// The guard has proven that everything received before its round was absorbed, and this token
     /// was not among it.
-    package mutating func proveUnknown(now: Timestamp, policy: ReportPolicy) -> [ReportEffect] {
+    package mutating func proveUnknown(policy: ReportPolicy) {
         let notices = [waitingNotice, waitingReminder].compactMap { $0 }
             .filter { $0.guardedFrom != nil }
         guard
@@ -230,7 +230,7 @@ extension TokenAccount {
             ),
             role == nil, !isBusy
         else {
-            return []
+            return
         }
         let urgency = waitingNotice == nil ? ReportReason.reminder : .unknown
         waitingNotice = nil
@@ -238,7 +238,7 @@ extension TokenAccount {
         guard !hasParkedDebt,
             let status = NextStatus.owed(lastAccepted: lastAccepted, event: .provenUnknown)
         else {
-            return []
+            return
         }
         plan(
             status,
@@ -246,7 +246,6 @@ extension TokenAccount {
             urgency: urgency,
             policy: policy
         )
-        return []
     }
 
     /// `urgency` is the reason that the deadline goes by, where it is not the debt's own.

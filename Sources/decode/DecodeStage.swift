@@ -103,7 +103,7 @@ final class DecodeStage: ReloadingStage {
         }
         plan.outputs.outputs.append(output(seen.written, topic: distinctTopic))
         plan.conclude(
-            .deadLetterAndForward(fault.fault(externalPurchaseID: seen.id), outputCount: 1),
+            .deadLetter(fault.fault(externalPurchaseID: seen.id), outputCount: 1),
             app: app
         )
     }

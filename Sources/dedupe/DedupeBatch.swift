@@ -46,11 +46,17 @@ struct DedupeBatch {
         var ends: [Int] = []
     }
 
-    /// Nil where the record could not be read, with the fault at the same index in `faults`, and
-    /// where it is of `tokens.refused`, with the refusal in `refusals`.
-    private var candidates: [Candidate?] = []
-    private var faults: [Int: Fault] = [:]
-    private var refusals: [Int: Refusal] = [:]
+    /// What a record was read as; a refusal and a fault by their index, for both are rare and large.
+    private enum Reading {
+        case token(Candidate)
+        case refusal(Int)
+        case fault(Int)
+    }
+
+    /// Of each record, in order.
+    private var readings: [Reading] = []
+    private var refusals: [Refusal] = []
+    private var faults: [Fault] = []
     private(set) var questions: [Questions] = []
     /// Of earlier batches, empty: their memory is used again.
     private var sparedLookups: [StoreLookup] = []
@@ -72,24 +78,23 @@ struct DedupeBatch {
         swap(&scratch, &self.scratch)
         defer { swap(&scratch, &self.scratch) }
         for (index, record) in batch.records.enumerated() {
-            if let candidate = candidates[index] {
+            switch readings[index] {
+            case .token(let candidate):
                 conclude(
                     candidate,
                     value: batch.arena.span.extracting(record.value.indices),
                     into: &plan,
                     &scratch
                 )
-            } else if let fault = faults[index] {
+            case .refusal(let number):
+                try conclude(refusals[number], into: &plan)
+            case .fault(let number):
                 let isToken = record.topic != Self.refused
                 let seenCount = Self.appendSeen(record, of: batch, into: &plan)
                 plan.conclude(
-                    .deadLetter(fault, beside: seenCount),
+                    .deadLetter(faults[number], outputCount: seenCount),
                     app: isToken ? TokenTally.unknownApp : nil
                 )
-            } else if let refusal = refusals[index] {
-                try conclude(refusal, into: &plan)
-            } else {
-                preconditionFailure("a record was read or refused")
             }
         }
     }
@@ -104,9 +109,9 @@ struct DedupeBatch {
     // MARK: Reading
 
     mutating func read(_ batch: RecordBatch) {
-        candidates.removeAll(keepingCapacity: true)
-        faults.removeAll(keepingCapacity: true)
+        readings.removeAll(keepingCapacity: true)
         refusals.removeAll(keepingCapacity: true)
+        faults.removeAll(keepingCapacity: true)
         texts.removeAll(keepingCapacity: true)
         var material = Material()
         swap(&material, &self.material)
@@ -117,32 +122,36 @@ struct DedupeBatch {
             sparedLookups.append(asked.lookup)
         }
         questions.removeAll(keepingCapacity: true)
-        for (index, record) in batch.records.enumerated() {
+        for record in batch.records {
             do throws(WireFault) {
                 let value = batch.arena.span.extracting(record.value.indices)
                 guard record.topic != Self.refused else {
                     let token = try TokenRefused(reading: value)
-                    candidates.append(nil)
-                    refusals[index] = Refusal(
-                        token: token,
-                        questions: questionsIndex(of: record.partition),
-                        identity: 0
+                    readings.append(.refusal(refusals.count))
+                    refusals.append(
+                        Refusal(
+                            token: token,
+                            questions: questionsIndex(of: record.partition),
+                            identity: 0
+                        )
                     )
                     Self.appendMaterial(of: token, to: &material)
                     continue
                 }
                 let read = try DecodedRecord(reading: value, texts: &texts)
-                candidates.append(
-                    Candidate(
-                        record: read,
-                        questions: questionsIndex(of: record.partition),
-                        identity: 0,
-                        hasPeriod: appendMaterial(of: read, to: &material)
+                readings.append(
+                    .token(
+                        Candidate(
+                            record: read,
+                            questions: questionsIndex(of: record.partition),
+                            identity: 0,
+                            hasPeriod: appendMaterial(of: read, to: &material)
+                        )
                     )
                 )
             } catch {
-                candidates.append(nil)
-                faults[index] = Fault(code: "dedupe.bad_record", message: error.message)
+                readings.append(.fault(faults.count))
+                faults.append(Fault(code: "dedupe.bad_record", message: error.message))
             }
         }
         Hash.sha256(each: material.bytes, ends: material.ends, into: &digests)
@@ -186,24 +195,28 @@ struct DedupeBatch {
     /// Puts the questions of each record with those of its partition.
     private mutating func ask() {
         var start = 0
-        for index in candidates.indices {
-            if var refusal = refusals[index] {
-                let lookup = questions[refusal.questions].lookup
-                refusal.identity = ask(lookup, DedupeEntry.identityPrefix, digestAt: start)
+        for index in readings.indices {
+            switch readings[index] {
+            case .token(var candidate):
+                let lookup = questions[candidate.questions].lookup
+                candidate.identity = ask(lookup, DedupeEntry.identityPrefix, digestAt: start)
                 start += Hash.sha256ByteCount
-                refusals[index] = refusal
-            }
-            guard var candidate = candidates[index] else {
-                continue
-            }
-            let lookup = questions[candidate.questions].lookup
-            candidate.identity = ask(lookup, DedupeEntry.identityPrefix, digestAt: start)
-            start += Hash.sha256ByteCount
-            if candidate.hasPeriod {
-                ask(lookup, DedupeEntry.periodPrefix, digestAt: start)
+                if candidate.hasPeriod {
+                    ask(lookup, DedupeEntry.periodPrefix, digestAt: start)
+                    start += Hash.sha256ByteCount
+                }
+                readings[index] = .token(candidate)
+            case .refusal(let number):
+                let lookup = questions[refusals[number].questions].lookup
+                refusals[number].identity = ask(
+                    lookup,
+                    DedupeEntry.identityPrefix,
+                    digestAt: start
+                )
                 start += Hash.sha256ByteCount
+            case .fault:
+                break
             }
-            candidates[index] = candidate
         }
     }
 

@@ -2,10 +2,11 @@ internal import TokenDomain
 
 /// The entries of the state table that a ``DedupeRecord`` becomes.
 ///
-/// - An identity, `i` + key: when it expires (8 bytes, big-endian), then what is known of it. Nothing
-///   more: it was read, and has no place in a period. The period's key: it is the first of it. The
-///   period's key and an index (4 bytes): it is a later one. One byte: Apple has refused it, and it
-///   was not read.
+/// - An identity, `i` + key: when it expires (8 bytes, big-endian), then what is known of it:
+///   - nothing more: it was read, and has no place in a period;
+///   - the key of its period: it is the first of that;
+///   - the key of its period and an index (4 bytes): it is a later one;
+///   - one byte: Apple refused it before it was read.
 /// - A period, `p` + key: its ``PeriodHead``.
 /// - A token behind the first of its period, which may yet become the primary, `m` + the period's
 ///   key + index: the length of its id (4 bytes), its id, and its value of `tokens.distinct.v1` up to

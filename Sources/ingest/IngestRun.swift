@@ -25,7 +25,7 @@ struct IngestRun {
     /// Runs until a signal to stop, and exits.
     static func main() -> Never {
         WorkerArguments.answer(for: .ingest)
-        ProcessMemory.tune()
+        MallocTuning.apply()
         OpenFiles.keepStandardOnes()
         OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)

@@ -11,7 +11,7 @@ extension PurchasesStage {
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) -> Decision {
-        let change = change(event, item)
+        let change = change(event)
         guard let sale = item.sale else {
             preconditionFailure("an item whose change is in turn has a sale")
         }
@@ -204,14 +204,14 @@ extension PurchasesStage {
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) {
-        guard change(event, item)?.kind == .restate else {
+        guard change(event)?.kind == .restate else {
             return
         }
         let until = try book.item(place)?.reopensUntil
         let kept = try book.event(0, of: place)
         guard
             until.map({ $0 <= now }) ?? true
-                || kept.flatMap({ change($0, item) })?.kind == .restate
+                || kept.flatMap({ change($0) })?.kind == .restate
         else {
             return
         }

@@ -35,7 +35,7 @@ extension PurchasesStage {
         for _ in 0..<Self.correctionCountMax {
             let number = item.foldedTo ?? item.changeFirst
             guard number < item.changeNext, let sale = item.sale,
-                let next = try book.event(number, of: place), let change = change(next, item)
+                let next = try book.event(number, of: place), let change = change(next)
             else {
                 return .wait(.rate)
             }
@@ -60,7 +60,7 @@ extension PurchasesStage {
             item.first = item.first ?? sale
             item.sale = restated
             item.foldedTo = number + 1
-            if self.change(event, item)?.kind == .restate {
+            if self.change(event)?.kind == .restate {
                 event = next
                 book.drop(0, of: &item, at: place)
                 book.keep(event, of: &item, at: place)

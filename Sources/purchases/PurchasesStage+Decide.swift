@@ -379,7 +379,7 @@ extension PurchasesStage {
         else {
             return false
         }
-        return change(event, item)?.kind != .restate
+        return change(event)?.kind != .restate
     }
 
     /// Whether a change that came before an event is not settled: what refers to the item is measured

@@ -84,7 +84,7 @@ extension PurchasesStage {
         case .tokensDecoded:
             verdict = try takeToken(record, value, key, &book, now: plan.now)
         case .tokensRefused:
-            verdict = try takeRefusal(record, value, key, &book, now: plan.now)
+            verdict = try takeRefusal(record, value, key, &book)
         case .purchasesAnswered:
             verdict = try takeAnswer(answer, record, value, key, &book, into: &plan)
         default:
@@ -288,7 +288,7 @@ extension PurchasesStage {
             trace: nil,
             to: &plan
         )
-        return .deadLetterAndForward(fault, outputCount: 1)
+        return .deadLetter(fault, outputCount: 1)
     }
 
     /// A buy or a refund: new, a repeat, or another sale under the same name.
@@ -330,7 +330,7 @@ extension PurchasesStage {
                     trace: event.trace,
                     to: &plan
                 )
-                return .deadLetterAndForward(fault.asFault, outputCount: 1)
+                return .deadLetter(fault.asFault, outputCount: 1)
             }
             guard try isOwedByNow(item, place, book) else {
                 metrics.count(.repeated, "repeat", of: place.key.lane)
@@ -435,7 +435,7 @@ extension PurchasesStage {
         _ item: BookedItem,
         now: Timestamp
     ) -> Bool {
-        guard let change = change(event, item), change.kind == .restate else {
+        guard let change = change(event), change.kind == .restate else {
             return false
         }
         do throws(PurchaseFault) {

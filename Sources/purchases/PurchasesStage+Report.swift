@@ -360,7 +360,7 @@ extension PurchasesStage {
         var revision = LineItem.Revision.first
         var terms: ReportingTerms?
         if let live = item.live {
-            let change = change(event, item)
+            let change = change(event)
             if let change, change.kind == .restate {
                 revision = .restatement
                 do throws(PurchaseFault) {

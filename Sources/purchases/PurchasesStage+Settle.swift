@@ -99,11 +99,11 @@ extension PurchasesStage {
         guard item.turn != 0 else {
             return item.sale?.kind ?? .buy
         }
-        return change(event, item)?.kind ?? .retract
+        return change(event)?.kind ?? .retract
     }
 
     /// The restatement or retraction of an event; nil for a retraction of our own making.
-    func change(_ event: BookedEvent, _ item: BookedItem) -> PurchaseEvent? {
+    func change(_ event: BookedEvent) -> PurchaseEvent? {
         guard !event.isOurs else {
             return nil
         }
@@ -189,7 +189,7 @@ extension PurchasesStage {
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) -> Bool {
-        guard item.turn == 0, let first = item.first, change(event, item)?.kind != .restate else {
+        guard item.turn == 0, let first = item.first, change(event)?.kind != .restate else {
             return false
         }
         switch fault.code {

@@ -10,8 +10,7 @@ extension PurchasesStage {
         _ record: RecordBatch.Record,
         _ value: Span<UInt8>,
         _ key: PurchaseKey,
-        _ book: inout Book,
-        now: Timestamp
+        _ book: inout Book
     ) throws(StoreFault) -> Verdict {
         let refused: TokenRefused
         do throws(WireFault) {

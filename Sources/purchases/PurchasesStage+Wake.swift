@@ -131,7 +131,7 @@ extension PurchasesStage {
 
     /// Whether an event asks to retract what others may refer to: the store must have those first.
     private func mayHaveChildren(_ item: BookedItem, _ event: BookedEvent) -> Bool {
-        item.sale?.kind != .refund && change(event, item)?.kind != .restate
+        item.sale?.kind != .refund && change(event)?.kind != .restate
     }
 
     /// Decides about an item that waits, where that has no outputs of its own: those come after the

@@ -12,10 +12,10 @@ extension Absorber {
         case notice(NotificationVerified)
         /// With the line items of each report that it becomes.
         case request(ReportRequested, parts: [String])
-        /// One that carries sales and cannot be: its answer goes out, and no dead letter.
+        /// A request with sales that is refused: its answer goes out, and no dead letter.
         case refusedSales(ReportRequested, Fault)
         case accountToken(AccountTokenIntake.Order)
-        /// A request that cannot be: its outcome goes out beside its dead letter.
+        /// A request for an account token that is refused: its outcome goes out beside its dead letter.
         case refusedAccountToken(AccountTokenOutcome, Fault)
         case refused(Fault)
 

@@ -45,7 +45,7 @@ struct Absorber {
             switch input {
             case .refusedAccountToken(let outcome, let fault):
                 output.append(outcome, to: &plan)
-                plan.conclude(.deadLetterAndForward(fault, outputCount: 1))
+                plan.conclude(.deadLetter(fault, outputCount: 1))
             case .accountToken(let order):
                 plan.conclude(
                     absorb(

@@ -280,14 +280,13 @@ extension ReportStage {
             since: startedAt,
             countMax: limits.guardedCountMax
         )
-        let now = plan.now
         try change(places.filter { !table.isStaged($0) }, into: &plan) { debtor in
             guard case .token(var account) = debtor else {
                 return []
             }
-            let effects = account.proveUnknown(now: now, policy: policy)
+            account.proveUnknown(policy: policy)
             debtor = .token(account)
-            return effects
+            return []
         }
     }
 }

@@ -198,11 +198,11 @@ import TokenWire
         #expect(result.verdicts[2] == .forward(outputCount: 1))
         let fault: Fault
         switch result.verdicts[1] {
-        case .deadLetter(let found):
+        case .deadLetter(let found, 0):
             fault = found
             #expect(result.outputs.count == 2)
             #expect(found.externalPurchaseID == nil)
-        case .deadLetterAndForward(let found, let outputCount):
+        case .deadLetter(let found, let outputCount):
             fault = found
             #expect(outputCount == 1)
             let seen = try TokenDistinct(reading: Array(result.outputs[1].value.utf8).span)

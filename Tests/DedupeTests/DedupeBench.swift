@@ -228,9 +228,9 @@ final class DedupeBench {
             case .settled(let reason):
                 return reason == "refused_token"
                     ? .refused : reason == "known_token" ? .known : .again
-            case .deadLetter(let fault):
+            case .deadLetter(let fault, 0):
                 return .deadLetter(fault.code)
-            case .deadLetterAndForward(let fault, let outputCount):
+            case .deadLetter(let fault, let outputCount):
                 guard outputCount == 1, let output = outputs.popFirst() else {
                     return .deadLetter("not one output")
                 }

@@ -331,7 +331,7 @@ import TokenWire
         ]
         var plan = BatchPlan(outputs: OutputBatch(), state: bench.state, now: bench.now)
         bench.stage.judge(batch, into: &plan)
-        guard case .deadLetter(let fault) = plan.verdicts.first else {
+        guard case .deadLetter(let fault, _) = plan.verdicts.first else {
             Issue.record("\(plan.verdicts)")
             return
         }

@@ -79,7 +79,7 @@ struct NotificationDraft: Sendable {
     }
 
     private func code(_ verdict: Verdict?) -> String? {
-        guard case .deadLetter(let fault) = verdict else {
+        guard case .deadLetter(let fault, _) = verdict else {
             return nil
         }
         return fault.code
@@ -194,7 +194,7 @@ struct NotificationDraft: Sendable {
         var draft = NotificationDraft()
         (draft.section, draft.id, draft.created) = ("data", "", "")
         draft.type = "\"\(String(repeating: "T", count: 257))\""
-        guard case .deadLetter(let fault) = judge([record(draft)]).verdicts.first else {
+        guard case .deadLetter(let fault, _) = judge([record(draft)]).verdicts.first else {
             Issue.record("it is no dead letter")
             return
         }
@@ -284,7 +284,7 @@ struct NotificationDraft: Sendable {
     @Test func `names the token in the dead letter where it can`() {
         var draft = NotificationDraft()
         draft.created = ""
-        guard case .deadLetter(let fault) = judge([record(draft)]).verdicts.first else {
+        guard case .deadLetter(let fault, _) = judge([record(draft)]).verdicts.first else {
             Issue.record("not a dead letter")
             return
         }

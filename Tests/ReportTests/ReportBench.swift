@@ -478,7 +478,7 @@ final class Tally: LoopTelemetry {
 
     func instant() -> UInt64 { 0 }
     func judged(recordCount: Int, since instant: UInt64) {}
-    func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
+    func received(_ batch: RecordBatch) {}
     func completed(_ outcome: String, recordCount: Int) {}
     func wroteDeadLetter(_ deadLetter: WrittenDeadLetter) {
         deadLetterCodes.append(deadLetter.fault.code)

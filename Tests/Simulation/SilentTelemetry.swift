@@ -1,6 +1,5 @@
 package import Kafka
 package import StageRuntime
-package import TokenDomain
 
 /// Keeps little: tests check the log.
 package final class SilentTelemetry: LoopTelemetry {
@@ -17,7 +16,7 @@ package final class SilentTelemetry: LoopTelemetry {
 
     package func instant() -> UInt64 { 0 }
     package func judged(recordCount: Int, since instant: UInt64) {}
-    package func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
+    package func received(_ batch: RecordBatch) {}
     package func completed(_ outcome: String, recordCount: Int) {
         completedCounts[outcome, default: 0] += recordCount
     }

@@ -81,8 +81,7 @@ import Testing
                 recordByteCountMax: limits.outputRecordByteCountMax,
                 deadLetterByteCountMax: limits.deadLetterByteCountMax,
                 now: plan.now
-            ),
-            telemetry: SilentTelemetry()
+            )
         )
         let values = plan.outputs.outputs.map { plan.outputs.arena[$0.value.indices] }
         #expect(values == [isWhole ? batch.arena[...] : []])

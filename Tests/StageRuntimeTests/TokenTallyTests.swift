@@ -39,7 +39,7 @@ private final class ToldStage: Stage {
             case "beside":
                 let count = outputsBesideDeadLetter(record, of: batch, into: &plan)
                 let fault = Fault(code: "decode.not_json", message: "no JSON")
-                plan.conclude(.deadLetterAndForward(fault, outputCount: count), app: 7)
+                plan.conclude(.deadLetter(fault, outputCount: count), app: 7)
             default:
                 let fault = Fault(code: "decode.not_json", message: "no JSON")
                 plan.conclude(.deadLetter(fault), app: TokenTally.unknownApp)
@@ -56,7 +56,7 @@ private final class Account: LoopTelemetry {
 
     func instant() -> UInt64 { 0 }
     func judged(recordCount: Int, since instant: UInt64) {}
-    func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
+    func received(_ batch: RecordBatch) {}
     func completed(_ outcome: String, recordCount: Int) {}
     func wroteDeadLetter(_ deadLetter: WrittenDeadLetter) {
         deadLetterCodes.append(deadLetter.fault.code)

@@ -54,8 +54,7 @@ import TokenDomain
                 recordByteCountMax: 1_000,
                 deadLetterByteCountMax: 10_000,
                 now: Timestamp(milliseconds: 1)
-            ),
-            telemetry: SilentTelemetry()
+            )
         )
         outputs = plan.outputs
         return outputs.outputs.map { output in
@@ -88,7 +87,7 @@ import TokenDomain
         // A dead letter keeps what its record carries, valid or not.
         #expect(deadLetters.map { $0["traceparent"]?[0] } == [trace ?? headers.carried])
         let both = outputs(
-            .deadLetterAndForward(Self.fault, outputCount: 1),
+            .deadLetter(Self.fault, outputCount: 1),
             headers: headers,
             outputCount: 1
         )

@@ -135,7 +135,7 @@ struct StageReplay {
         let source = worker.sources[0].name(prefix: prefix)
         for (record, verdict) in zip(records, plan.verdicts) {
             switch verdict {
-            case .deadLetter, .deadLetterAndForward:
+            case .deadLetter:
                 result.deadLetters["\(source)/\(record.partition)/\(record.offset)", default: 0] +=
                     1
             case .forward, .settled: break

@@ -141,7 +141,7 @@ private typealias Fixtures = ReportFixtures
     ) {
         var account = Fixtures.account()
         _ = account.take(Fixtures.notice("UNREPORTED"), now: Self.received)
-        _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
+        account.proveUnknown(policy: Fixtures.policy)
         let answer = Fixtures.answer(
             meaning,
             to: account,
@@ -162,7 +162,7 @@ private typealias Fixtures = ReportFixtures
     @Test func `is doubtful after a request in flight that may have landed`() {
         var account = Fixtures.account()
         _ = account.take(Fixtures.notice("UNREPORTED"), now: Self.received)
-        _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
+        account.proveUnknown(policy: Fixtures.policy)
         let answer = Fixtures.answer(
             .again(isDoubtful: true, notBefore: nil),
             to: account,
@@ -177,7 +177,7 @@ private typealias Fixtures = ReportFixtures
     @Test func `says of no token in our dead letters that it is unknown`() {
         var account = Fixtures.account()
         _ = account.take(Fixtures.notice("UNREPORTED"), now: Self.received)
-        _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
+        account.proveUnknown(policy: Fixtures.policy)
         #expect(account.current?.status == .unrecognizedToken)
         let seen = Fixtures.distinct(.seen, at: Self.due)
         var parked = account

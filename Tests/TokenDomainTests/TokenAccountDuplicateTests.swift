@@ -104,7 +104,7 @@ private typealias Fixtures = ReportFixtures
         let time = Self.received + .hours(1)
         var account = Fixtures.account()
         _ = account.take(Fixtures.notice("UNREPORTED"), now: Self.received)
-        _ = account.proveUnknown(now: time, policy: Fixtures.policy)
+        account.proveUnknown(policy: Fixtures.policy)
         expect(account.take(Self.duplicate(), now: time), .owed)
         let effects = account.hear(.notHeld, at: time)
         guard effects.count == 1, case .cancelled(let intent)? = effects.first else {
@@ -122,7 +122,7 @@ private typealias Fixtures = ReportFixtures
         var notice = Fixtures.notice("UNREPORTED")
         notice.token.tokenExpirationDate = Self.received + -.days(30)
         _ = account.take(notice, now: Self.received)
-        _ = account.proveUnknown(now: time, policy: Fixtures.policy)
+        account.proveUnknown(policy: Fixtures.policy)
         let duplicate = Self.duplicate(expiration: notice.token.tokenExpirationDate)
         expect(account.take(duplicate, now: time), .owed)
         _ = account.hear(.notHeld, at: time + .days(40))

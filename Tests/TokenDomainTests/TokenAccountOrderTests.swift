@@ -92,7 +92,7 @@ import Testing
         let late = Fixtures.received + .days(3)
         for _ in 0..<10 {
             _ = account.advance(now: late, policy: Fixtures.policy)
-            _ = account.proveUnknown(now: late, policy: Fixtures.policy)
+            account.proveUnknown(policy: Fixtures.policy)
             for case .outcome(let outcome) in account.hear(.accepted, at: late) {
                 told.append("\(outcome.status) \(outcome.reason)")
             }

@@ -192,7 +192,7 @@ import Testing
             account.attention == .guarded(from: Self.received + .minutes(15))
         )
         expect(account.take(Fixtures.notice("UNREPORTED"), now: Self.received), .repeated)
-        _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
+        account.proveUnknown(policy: Fixtures.policy)
         #expect(account.current?.status == .unrecognizedToken)
         #expect(account.current?.reason == .unknown)
         _ = account.hear(.accepted, at: Self.due)
@@ -206,7 +206,7 @@ import Testing
         _ = account.take(Fixtures.notice("UNREPORTED"), now: Self.received)
         _ = account.take(Fixtures.distinct(), now: Self.received + .minutes(1))
         #expect(account.current?.status == .noLineItem && account.current?.reason == .unreported)
-        _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
+        account.proveUnknown(policy: Fixtures.policy)
         #expect(account.intentCount == 1)
     }
 
@@ -214,7 +214,7 @@ import Testing
     private static func arrived() -> TokenAccount {
         var account = Fixtures.account()
         _ = account.take(Fixtures.notice("UNREPORTED"), now: received)
-        _ = account.proveUnknown(now: received + .minutes(15), policy: Fixtures.policy)
+        account.proveUnknown(policy: Fixtures.policy)
         #expect(account.current?.status == .unrecognizedToken)
         let distinct = Fixtures.distinct(at: received + .hours(1))
         expect(account.take(distinct, now: received + .hours(1)), .owed)
@@ -249,7 +249,7 @@ import Testing
         #expect(late.parked.isEmpty && late.current?.status == .noLineItem && late.isHeld)
         var account = Fixtures.account()
         _ = account.take(Fixtures.notice("UNREPORTED"), now: Self.received)
-        _ = account.proveUnknown(now: Self.received + .minutes(15), policy: Fixtures.policy)
+        account.proveUnknown(policy: Fixtures.policy)
         _ = account.hear(.rejected(.refused), at: Self.received + .hours(1), httpStatus: 400)
         #expect(account.hasParkedDebt)
         expect(account.take(Fixtures.distinct(at: time), now: time), .owed)
@@ -261,7 +261,7 @@ import Testing
         var account = Fixtures.account()
         expect(account.take(Fixtures.distinct(.seen), now: Self.received), .seen)
         expect(account.take(Fixtures.notice("UNREPORTED"), now: Self.received), .noticeForSeen)
-        _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
+        account.proveUnknown(policy: Fixtures.policy)
         #expect(account.current == nil)
         guard case .forgotten = account.attention else {
             Issue.record("nothing is owed for a seen token")
@@ -339,7 +339,7 @@ import Testing
         let guardedFrom = reminder.receivedAt + policy.unrecognizedGrace
         #expect((account.attention == .guarded(from: guardedFrom)) == isReported)
         var token = account
-        _ = account.proveUnknown(now: Self.due, policy: policy)
+        account.proveUnknown(policy: policy)
         #expect(account.current?.status == (isReported ? .unrecognizedToken : nil))
         #expect(account.current?.reason == (isReported ? .unknown : nil))
         // Asked for while the token is active: due with its month's reports.
@@ -362,7 +362,7 @@ import Testing
         _ = account.take(Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: "1"), now: Self.received)
         let unreported = Fixtures.notice("UNREPORTED", uuid: "2")
         _ = account.take(unreported, now: Self.received)
-        _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
+        account.proveUnknown(policy: Fixtures.policy)
         #expect(account.current?.deadline == unreported.receivedAt)
         #expect(account.waitingNotice == nil && account.waitingReminder == nil)
     }

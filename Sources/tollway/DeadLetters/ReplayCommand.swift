@@ -233,7 +233,7 @@ enum ReplayCommand {
         let run = ReplayRun(order, plan: text.plan)
         let ending = text.plan.records.isEmpty ? .finished : try run.run()
         Console.write(summary(order, text.plan, run, ending, format: invocation.output))
-        return exit(ending, order, text.plan, run)
+        return exit(ending, text.plan, run)
     }
 
     private static func planned(
@@ -305,7 +305,6 @@ enum ReplayCommand {
 
     private static func exit(
         _ ending: ReplayRun.Ending,
-        _ order: DeadLetterOrder,
         _ plan: ReplayPlan,
         _ run: ReplayRun
     ) -> ExitCode {

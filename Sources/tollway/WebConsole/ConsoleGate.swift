@@ -153,7 +153,7 @@ struct ConsoleGate {
     }
 
     /// Whether what changes or reads something comes from a page of ours.
-    func checkOrigin(_ request: HTTPRequest, port: UInt16) throws(Refusal) {
+    func checkOrigin(_ request: HTTPRequest) throws(Refusal) {
         // Every browser of these years says so itself; it names no page that is not ours.
         if let site = request.header("sec-fetch-site"), site != "same-origin", site != "none" {
             throw .crossSite

@@ -114,7 +114,7 @@ final class ConsoleLoop {
                 }
                 return respond(request, 200, asset.type, asset.bytes)
             }
-            try gate.checkOrigin(request, port: port)
+            try gate.checkOrigin(request)
             let person = try gate.person(request)
             try answer(request, of: person, now: now)
         } catch {
