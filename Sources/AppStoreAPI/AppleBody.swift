@@ -38,7 +38,7 @@ package struct AppleBody: Equatable, Sendable {
     }
 
     /// Whether it is markup, and so no answer of Apple's.
-    static func isPage(_ bytes: [UInt8]) -> Bool {
+    package static func isPage(_ bytes: [UInt8]) -> Bool {
         bytes.first { !isSpace($0) } == UInt8(ascii: "<")
     }
 

@@ -24,9 +24,15 @@ struct TopicCheck {
     /// before the worker refuses to start.
     static let missingRetryCountMax = 40
 
+    private static let waiting = "waiting for Kafka"
+
     let worker: Worker
     let configuration: Configuration
     let log: Log
+
+    private static func missing(_ topics: [String]) -> String {
+        "Kafka shows no topic \(topics.joined(separator: ", "))"
+    }
 
     /// Every topic that the worker reads or writes.
     private var known: [Topic] {
@@ -39,10 +45,13 @@ struct TopicCheck {
         _ health: Health,
         isStopRequested: (_ waitingMilliseconds: Int) -> Bool
     ) throws -> Cluster? {
-        health.setNotReady(because: "waiting for Kafka")
-        health.setCondition("kafka", "waiting for Kafka")
+        func say(_ sentence: String) {
+            health.setNotReady(because: sentence)
+            health.setCondition("kafka", sentence)
+        }
+        say(Self.waiting)
         health.setStarted()
-        return try waitForTopics { milliseconds in
+        return try waitForTopics(saying: say) { milliseconds in
             health.beat()
             return isStopRequested(milliseconds)
         }
@@ -53,6 +62,14 @@ struct TopicCheck {
     /// - Returns: nil when a stop is requested.
     /// - Throws: ``LogFault/misconfigured(message:)`` with a sentence that says how to repair it.
     func waitForTopics(isStopRequested: (_ waitingMilliseconds: Int) -> Bool) throws -> Cluster? {
+        try waitForTopics(saying: { _ in }, isStopRequested: isStopRequested)
+    }
+
+    /// Calls `say` before each wait, with what is waited for in a few words.
+    private func waitForTopics(
+        saying say: (String) -> Void,
+        isStopRequested: (_ waitingMilliseconds: Int) -> Bool
+    ) throws -> Cluster? {
         let admin = try KafkaAdmin(settings: configuration.kafka, deadlineMilliseconds: 2_000)
         defer { admin.close() }
         var missingCount = 0
@@ -66,6 +83,7 @@ struct TopicCheck {
                     return try describe(clusterID, topics, admin)
                 }
                 missingCount += 1
+                say(Self.missing(missing))
                 log.limited(
                     .warning,
                     "Kafka shows no such topic; looking again for 20 s",
@@ -75,6 +93,7 @@ struct TopicCheck {
                 guard case .unavailable(let code, _) = error else {
                     throw error
                 }
+                say(Self.waiting)
                 let note = admin.takeNotes().last { $0.level <= 4 }
                 log.limited(
                     .warning,
@@ -100,7 +119,7 @@ struct TopicCheck {
         let missing = missingTopics(topics)
         guard missing.isEmpty else {
             throw .misconfigured(
-                message: "Kafka shows no topic \(missing.joined(separator: ", ")): create it with"
+                message: "\(Self.missing(missing)): create it with"
                     + " `tollway topics apply --yes` (where a state topic was deleted, see the runbook"
                     + " first), or give this worker the right to see it, with Deploy/acls.sh"
             )

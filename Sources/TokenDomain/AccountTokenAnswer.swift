@@ -34,13 +34,17 @@ extension AccountTokenAnswer {
                 self = .lane(.rateLimited, until: reply.retryAfter)
             case 408, 409, 425:
                 self = .again(notBefore: nil)
-            case 400 where !reply.isPage, 404 where !reply.isPage, 413, 415:
-                // A 404 too, with a code or without: it is about one transaction.
-                self =
-                    code.map(Self.retryableCodes.contains) == true
-                    ? .again(notBefore: nil) : .rejected
-            case 300...499:
+            case 300...399, 402, 403, 405, 407, 410, 421, 426, 451:
                 self = .lane(.misdirected, until: nil)
+            case 400...499:
+                // A 404 too, with a code or without: it is about one transaction. Anything that names no
+                // reason and that Apple does not document is a proxy's.
+                let isApples = code != nil || [400, 404, 413, 415].contains(status)
+                self =
+                    reply.isPage || !isApples
+                    ? .lane(.misdirected, until: nil)
+                    : code.map(Self.retryableCodes.contains) == true
+                        ? .again(notBefore: nil) : .rejected
             case 503:
                 self = .again(notBefore: reply.retryAfter)
             default:

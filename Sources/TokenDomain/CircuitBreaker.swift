@@ -22,7 +22,8 @@ package struct CircuitBreaker: Equatable, Sendable {
     package enum Change: Equatable, Sendable {
         /// Sign again, at once.
         case resigning
-        /// Alarms. The key is loaded again before each probe.
+        /// Alarms, and once more where a probe finds another trouble. The key is loaded again before
+        /// each probe.
         case stopped(LaneTrouble)
         case reopened
     }
@@ -147,15 +148,20 @@ package struct CircuitBreaker: Equatable, Sendable {
         return fail(trouble, again: interval, after: next, now: now)
     }
 
-    /// A probe failed, sent `interval` after the one before: the first of them is the one that is told.
+    /// A probe failed, sent `interval` after the one before: the first of them is logged, and each
+    /// that finds another trouble than the one before it.
     private mutating func fail(
         _ trouble: LaneTrouble,
         again interval: Milliseconds,
         after wait: Milliseconds,
         now: Timestamp
     ) -> Change? {
+        var isLogged = false
+        if interval.count > 0, case .probing(trouble, _, _) = state {
+            isLogged = true
+        }
         stop(trouble, after: max(wait, Self.probeFirst), now: now)
-        return interval.count == 0 ? .stopped(trouble) : nil
+        return isLogged ? nil : .stopped(trouble)
     }
 
     private mutating func stop(_ trouble: LaneTrouble, after wait: Milliseconds, now: Timestamp) {
@@ -190,7 +196,7 @@ extension CircuitBreaker.Outcome {
     package init(_ answer: ReportAnswer) {
         switch answer {
         case .lane(let trouble, let until): self = .trouble(trouble, until: until)
-        case .again: self = .inconclusive
+        case .again, .nothingSaid: self = .inconclusive
         case .accepted, .verified, .verify, .notHeld, .found, .serialise, .futureDate, .rejected:
             self = .fine
         }

@@ -61,13 +61,6 @@ package struct AppleReply: Equatable, Sendable {
     }
 }
 
-extension AppleReply {
-    /// Whether Apple knows nothing under the identifier it was asked for.
-    fileprivate var saysNotFound: Bool {
-        errors?.contains { $0.name == .notFound } == true
-    }
-}
-
 /// Why a whole lane waits: it is not this report's fault.
 package enum LaneTrouble: String, Sendable, CaseIterable {
     /// 429.
@@ -124,6 +117,8 @@ package enum ReportAnswer: Equatable, Sendable {
     case verify(isTaken: Bool, isRefused: Bool)
     /// GET: nothing is held under the identifier.
     case notHeld
+    /// GET: 400, and not a word that can be read: the same PUT goes again.
+    case nothingSaid
     /// GET of an earlier report: line items of ours in it, by the bytes of their ids, and whether
     /// they are as sent.
     case found([[UInt8]: Bool])
@@ -143,7 +138,8 @@ extension ReportAnswer {
     var wasSent: Bool {
         switch self {
         case .again(isDoubtful: false, _), .lane(.noKey, _): false
-        case .accepted, .verified, .verify, .notHeld, .found, .again, .serialise, .futureDate,
+        case .accepted, .verified, .verify, .notHeld, .nothingSaid, .found, .again, .serialise,
+            .futureDate,
             .lane, .rejected:
             true
         }
@@ -191,10 +187,12 @@ extension ReportAnswer {
             .lane(.unauthorized, until: nil)
         case 429:
             .lane(.rateLimited, until: reply.retryAfter)
-        case 400 where !reply.isPage, 408, 409, 413, 415, 425:
+        case 400 where !reply.isPage, 415 where !reply.isPage, 408, 409, 413, 425:
             nil
-        case 300...499:
-            // Apple documents no other: a proxy or a firewall gives it, and gives it to every report.
+        case 300...399, 402...405, 407, 410, 421, 426, 451:
+            .lane(.misdirected, until: nil)
+        case 400...499 where reply.errors == nil:
+            // Apple documents none of them: a proxy or a firewall gives it, and gives it to every report.
             .lane(.misdirected, until: nil)
         default:
             nil
@@ -217,8 +215,8 @@ extension ReportAnswer {
             refusal(reply.errors ?? [], newestDate: newestDate, now: now)
         case 408, 425:
             .again(isDoubtful: true, notBefore: nil)
-        case 413, 415:
-            // They blame the request: it will not get better by itself.
+        case 401...499:
+            // 413, 415 and what names a reason blame the request: it will not get better by itself.
             .rejected(.refused)
         case 503:
             .again(isDoubtful: true, notBefore: reply.retryAfter)
@@ -256,8 +254,7 @@ extension ReportAnswer {
         let answer = retrieved(status, reply)
         return switch answer {
         // An item that Apple has must not be told twice: only its word ends the search.
-        case .notHeld where !reply.saysNotFound: .again(isDoubtful: true, notBefore: nil)
-        case .verified, .rejected: .again(isDoubtful: true, notBefore: nil)
+        case .verified, .rejected, .nothingSaid: .again(isDoubtful: true, notBefore: nil)
         default: answer
         }
     }
@@ -268,10 +265,12 @@ extension ReportAnswer {
             return .verified
         case (200, false?):
             return .rejected(.conflict)
-        case (400, _):
-            // Also where its reasons cannot be read: the same report under the same identifier
-            // does no harm (apple-api 2.8), and asking on would never end.
+        case (400, _) where reply.errors?.contains(where: { $0.name == .notFound }) == true:
             return .notHeld
+        case (400, _):
+            // The same report under the same identifier does no harm (apple-api 2.8), and asking on
+            // would never end.
+            return .nothingSaid
         case (503, _):
             return .again(isDoubtful: true, notBefore: reply.retryAfter)
         default:

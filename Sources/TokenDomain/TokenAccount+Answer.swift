@@ -118,7 +118,10 @@ extension TokenAccount {
             intent.phase = .doubtful
             intent.takenSince = isTaken ? intent.takenSince ?? answer.answeredAt : intent.takenSince
             intent.keep(isRefused ? answer.errors : [])
-        case .notHeld:
+        case .nothingSaid where isOutdated(intent) && intent.takenSince == nil:
+            // No PUT of it may go again: only a word of Apple's says that it has it not.
+            intent.nextAttemptAt = answer.retryAt
+        case .notHeld, .nothingSaid:
             guard intent.refusal.isEmpty else {
                 return refuse(intent, .refused, answer, policy: policy)
             }

@@ -277,7 +277,8 @@ extension PurchasesStage {
                 isRetracted: flight.isRetraction
             ).refunded
         root.busyWith = nil
-        if !flight.isRetraction {
+        // One that an earlier version took is said in what its buy still has.
+        if !flight.isRetraction || item.saidIn == nil {
             item.saidIn = root.sale?.pricingCurrency
         }
         try book.wake(rootPlace)

@@ -48,7 +48,7 @@ extension PurchasesStage {
             }
             let restated: PurchaseEvent
             do throws(PurchaseFault) {
-                restated = try sale.applying(change, now: now)
+                restated = try sale.applying(change, to: item.parent, now: now)
             } catch {
                 tellRefusal(error.asFault, item, place, next, type: change.kind, into: &plan)
                 try remove(number, of: &item, place, &book)

@@ -439,7 +439,9 @@ extension PurchasesStage {
             return false
         }
         do throws(PurchaseFault) {
-            return try restated.applying(change, now: now) == restated
+            // What it refers to was found anew each time.
+            return try restated.applying(change, to: change.referenceLineItemID, now: now)
+                == restated
         } catch {
             // It is another one.
             return false

@@ -366,6 +366,7 @@ extension PurchasesStage {
                 do throws(PurchaseFault) {
                     let restated = try sale.applying(
                         change,
+                        to: item.parent,
                         terms: live.terms,
                         now: plan.now
                     )

@@ -85,6 +85,14 @@ struct PlacedAnswer {
             return isAgain
         }
 
+        /// A look-up that shows no report: so begins each try after a failure, and it is no recovery.
+        var findsNothing: Bool {
+            if case .report(let answer) = self, answer.meaning == .nothingSaid {
+                return true
+            }
+            return isNotHeld
+        }
+
         /// Apple has no report under the identifier that was looked up.
         var isNotHeld: Bool {
             switch self {

@@ -45,7 +45,7 @@ struct ReportOutput {
             case .refusedToken(let refused):
                 log.limited(
                     .warning,
-                    "Apple does not know a token: another of its period takes its place",
+                    "Apple does not know a token: another of its period may take its place",
                     ("appAppleId", .integer(account.appAppleID ?? 0)),
                     ("traceId", .text(account.trace?.traceID ?? ""))
                 )

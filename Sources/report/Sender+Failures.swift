@@ -36,8 +36,7 @@ extension Sender {
             change(flight.queue, now: now) {
                 $0.failed(text, sentAt: flight.sentAt, now: now)
             }
-        } else if reply.transport != .noKey, !isNotHeld {
-            // A look-up that finds nothing is how each try after a failure begins: no recovery.
+        } else if reply.transport != .noKey, !answer.findsNothing {
             change(flight.queue, now: now) { $0.answered(now: now) }
         } else if reply.transport == .noKey {
             // Apple is asked nothing under any endpoint of the lane.

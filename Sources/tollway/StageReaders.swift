@@ -53,7 +53,7 @@ struct UnreadStage: Equatable {
 
     var sentence: String
     var repair: String
-    /// Whether records wait for it.
+    /// Whether something waits for it: records, or what its state holds and time makes due.
     var isWaitedFor: Bool
 
     /// Nil where every partition has its reader, and where there is nothing to be read.
@@ -65,10 +65,13 @@ struct UnreadStage: Equatable {
                 return nil
             }
             let records = waiting.map { "\($0.lag) records wait in \($0.topic)" }
+            let undone = Self.undone(by: worker)
             sentence =
                 "nobody runs \(worker.rawValue): its group \(group) has no members, and "
                 + (records.isEmpty
                     ? "what comes next will wait" : records.joined(separator: ", "))
+                + (undone.map { ", and \($0)" } ?? "")
+            isWaitedFor = isWaitedFor || undone != nil
             repair =
                 "start tollway-\(worker.rawValue), or see why it ends: RUNBOOK.md,"
                 + " \"A stage that nobody runs\""
@@ -87,5 +90,15 @@ struct UnreadStage: Equatable {
             + unread.map { "\($0.1) of \($0.0)" }.joined(separator: ", ")
         repair =
             "restart tollway-\(worker.rawValue), which finds new topics and partitions at its start"
+    }
+
+    /// What a stage leaves undone that nobody runs, also where it has read everything; nil of one
+    /// that does all its work as it reads.
+    private static func undone(by worker: Worker) -> String? {
+        switch worker {
+        case .report: "the reports that it owes are not sent"
+        case .purchases: "the sales that it holds are not reported"
+        case .ingest, .decode, .dedupe, .notifications: nil
+        }
     }
 }

@@ -45,8 +45,7 @@ import TokenWire
         #expect(bench.reports == [["a"]])
     }
 
-    /// What says the same in more words is a repeat, and a restatement of it changes nothing: also of
-    /// a sale that is too old to be restated.
+    /// Also of a sale that is too old to be restated.
     @Test(arguments: [0, 367] as [Int64])
     func `settles what changes nothing`(days: Int64) throws {
         let bench = bench()
@@ -61,18 +60,47 @@ import TokenWire
         bench.sale(bench.period("r", .renewal, day: 1))
         try bench.settle()
         try bench.pass(.days(days))
-        bench.sale(
-            bench.buy("a", anna) {
-                $0.creationDate = boughtAt
-                $0.reportingCurrency = AlphaCode("EUR")
-            }
-        )
-        bench.sale(bench.change("a", anna, .restate) { $0.reportingCurrency = AlphaCode("EUR") })
+        bench.sale(bench.buy("a", anna) { $0.creationDate = boughtAt })
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("DEU") })
         bench.sale(bench.change("b", anna, .retract))
         bench.sale(bench.change("r", anna, .restate) { $0.referenceLineItemID = "s" })
         try bench.settle()
         #expect(bench.deadLetters().map(\.code) == [])
         #expect(bench.count(.reported) == 5)
+    }
+
+    /// The START that the worker found itself, named by who restates all of a renewal: of one that Apple
+    /// has, that waits for a rate, and that nothing is owed of.
+    @Test(arguments: ["live", "rate", "not_owed"])
+    func `takes a restatement that repeats the start`(standing: String) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        if standing != "not_owed" {
+            bench.token("t", customer: anna)
+        }
+        bench.sale(bench.period("s", .start, day: 0))
+        try bench.pass(.days(1))
+        var renewal = bench.period("r", .renewal, day: 1)
+        renewal.pricingCurrency = AlphaCode(standing == "rate" ? "ISK" : "EUR")
+        bench.sale(renewal)
+        try bench.pass(.days(2))
+        bench.sale(
+            bench.change("r", anna, .restate) {
+                $0.referenceLineItemID = "s"
+                $0.productIdentifier = "gems"
+            }
+        )
+        try bench.settle()
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-11,ISK,EUR,0.0068\n".utf8))
+        bench.rates.isChanged = true
+        try bench.pass(.minutes(1))
+        if standing == "not_owed" {
+            bench.token("t", from: PurchasesBench.start + .days(-1), customer: anna)
+            try bench.settle()
+        }
+        #expect(bench.deadLetters().map(\.code) == [])
+        let renewals = try bench.outcomes().filter { $0.lineItemID == "r" }
+        #expect(renewals.last?.item?.contains("gems") == true, "\(renewals)")
     }
 
     @Test func `refuses another sale under the name of one under way, without its line item`()

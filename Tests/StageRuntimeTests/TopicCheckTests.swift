@@ -74,15 +74,19 @@ import TokenDomain
     }
 
     /// A pod that is killed while Kafka is away gets into back-off, and comes late when it is back.
-    @Test func `are waited for by a worker that is alive, started and not ready`() throws {
-        let mock = try MockBroker()
+    @Test(arguments: [true, false])
+    func `are waited for by a worker that is alive, started and not ready`(isAway: Bool) throws {
+        let mock = try MockBroker(topics: [Self.names[0]: 1])
         defer { mock.close() }
+        mock.setAway(isAway)
         let clock = Clock()
         let health = Health(now: { clock.time.withLock { $0 } })
+        let missing = Self.names.dropFirst().joined(separator: ", ")
+        let waited = isAway ? "waiting for Kafka" : "Kafka shows no topic \(missing)"
         var turnCount = 0
         let cluster = try check(mock).waitForTopics(health) { _ in
             #expect(health.live.isGood && health.started.isGood && !health.ready.isGood)
-            #expect(health.ready.lines.contains("ready: waiting for Kafka"))
+            #expect(health.ready.lines == ["ready: \(waited)", "kafka: \(waited)"])
             clock.time.withLock { $0 += Health.stuckAfterMilliseconds }
             turnCount += 1
             return turnCount == 3

@@ -75,6 +75,26 @@ import TokenDomain
         #expect(!breaker.isStopped)
     }
 
+    /// The key of an app is refused, and then the app leaves the apps file, and comes back.
+    @Test func `says what it is stopped by now where that is another trouble, and once`() {
+        var breaker = CircuitBreaker()
+        expect(Self.hear(.trouble(.misdirected, until: nil), &breaker), .stopped(.misdirected))
+        var time = Self.now
+        let probes: [(CircuitBreaker.Outcome, CircuitBreaker.Change?)] = [
+            (.trouble(.unauthorized, until: nil), .stopped(.unauthorized)),
+            (.trouble(.unauthorized, until: nil), nil),
+            (.trouble(.noKey, until: nil), .stopped(.noKey)),
+            // Nothing is known: the trouble is still the one that was logged.
+            (.inconclusive, nil), (.trouble(.noKey, until: nil), nil),
+            (.trouble(.unauthorized, until: nil), .stopped(.unauthorized)), (.fine, .reopened),
+        ]
+        for (outcome, change) in probes {
+            time = time + CircuitBreaker.probeMax
+            breaker.started(now: time)
+            expect(Self.hear(outcome, &breaker, at: time), change)
+        }
+    }
+
     @Test func `opens again after one bad signature`() {
         var breaker = CircuitBreaker()
         breaker.started(now: Self.now)

@@ -91,6 +91,9 @@ private typealias Fixtures = ReportFixtures
     ) {
         var account = Self.known(current: Self.intent(status, reason))
         #expect(account.nextRequest == .retrieve)
+        // Only Apple's word that it has none withdraws it: another status may not follow one that it has.
+        #expect(account.hear(.nothingSaid, at: Self.due).isEmpty)
+        #expect(account.current?.status == status && account.nextRequest == .retrieve)
         let effects = account.hear(.notHeld, at: Self.due)
         guard case .cancelled? = effects.first, effects.count == 1 else {
             Issue.record("\(effects)")

@@ -68,6 +68,9 @@ import TokenDomain
         Row(.send, 411, .lane(.misdirected, until: nil)),
         Row(.send, 418, .lane(.misdirected, until: nil)),
         Row(.send, 422, .lane(.misdirected, until: nil)),
+        Row(.send, 415, isPage: true, .lane(.misdirected, until: nil)),
+        // With a reason it is about this report
+        Row(.send, 422, errors: [(7, "taxCountry")], .rejected(.refused)),
         Row(.send, 431, .lane(.misdirected, until: nil)),
         Row(.send, 499, .lane(.misdirected, until: nil)),
         Row(.send, 408, .again(isDoubtful: true, notBefore: nil)),
@@ -121,8 +124,8 @@ import TokenDomain
         Row(.retrieve, 200, isOurs: false, .rejected(.conflict)),
         Row(.retrieve, 200, .again(isDoubtful: true, notBefore: nil)),
         Row(.retrieve, 400, errors: [(3, "requestIdentifier")], .notHeld),
-        Row(.retrieve, 400, .notHeld),
-        Row(.retrieve, 400, errors: [(2, "requestIdentifier")], .notHeld),
+        Row(.retrieve, 400, .nothingSaid),
+        Row(.retrieve, 400, errors: [(2, "requestIdentifier")], .nothingSaid),
         Row(.retrieve, 400, isPage: true, .lane(.misdirected, until: nil)),
         Row(.retrieve, 406, .lane(.misdirected, until: nil)),
         // Looking for line items in an earlier report: what Apple has must not be told twice

@@ -297,13 +297,21 @@ import TokenDomain
         arguments: [
             (401, .ok), (400, .ok), (403, .ok), (429, .ok), (500, .ok), (200, .failed),
             (204, .failed), (302, .failed), (404, .failed), (407, .failed),
-        ] as [(Int, DoctorFinding.Verdict)]
+        ] as [(Int, DoctorFinding.Verdict)],
+        [false, true]
     )
     func `learns from Apple's answers whether it is Apple that answers`(
-        httpStatus: Int,
-        verdict: DoctorFinding.Verdict
+        answer: (httpStatus: Int, verdict: DoctorFinding.Verdict),
+        isPage: Bool
     ) {
-        let finding = DoctorApple.host("sandbox, URL", .sandbox, httpStatus: httpStatus)
+        let httpStatus = answer.httpStatus
+        let verdict = isPage && httpStatus == 400 ? .failed : answer.verdict
+        let finding = DoctorApple.host(
+            "sandbox, URL",
+            .sandbox,
+            httpStatus: httpStatus,
+            isPage: isPage
+        )
         #expect(finding.verdict == verdict)
         #expect(finding.sentence.contains("sandbox, URL"))
         #expect(finding.sentence.contains("HTTP \(httpStatus)"))

@@ -44,6 +44,38 @@ import TokenDomain
         #expect(found.isWaitedFor == isWaitedFor && !found.repair.isEmpty)
     }
 
+    /// Time makes due what a state holds: that nothing waits before the stage says little.
+    @Test(
+        arguments: [
+            (.report, 0, true, ", and the reports that it owes are not sent"),
+            (.report, 7, true, ", and the reports that it owes are not sent"),
+            (.purchases, 0, true, ", and the sales that it holds are not reported"),
+            (.dedupe, 0, false, "what comes next will wait"),
+            (.notifications, 0, false, "what comes next will wait"),
+        ] as [(Worker, Int64, Bool, String)]
+    )
+    func `is waited for where its state holds work, whatever its lag`(
+        worker: Worker,
+        lag: Int64,
+        isWaitedFor: Bool,
+        end: String
+    ) throws {
+        func unread(hasRecords: Bool) -> UnreadStage? {
+            UnreadStage(
+                worker,
+                group: "t.\(worker.rawValue)",
+                StageReaders(state: "Empty", memberCount: 0),
+                [.init(topic: "t", partitionCount: 12, lag: lag, hasRecords: hasRecords)]
+            )
+        }
+        let found = try #require(unread(hasRecords: true))
+        #expect(found.isWaitedFor == isWaitedFor)
+        #expect(found.sentence.hasSuffix(end), "\(found.sentence)")
+        #expect(found.sentence.contains(lag > 0 ? "7 records wait in t" : "what comes next"))
+        // Nothing ever came: it can owe nothing.
+        #expect(unread(hasRecords: false) == nil)
+    }
+
     /// Tokens come in, and decode is stopped.
     @Test(.enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))
     func `is named by doctor, top and lag`() throws {

@@ -256,6 +256,58 @@ import TokenWire
         #expect(lines.first?.contains(sentence.replacing("#", with: time)) == true, "\(lines)")
     }
 
+    /// Goal: what report has read and lost is not called on its way, nor forgotten.
+    ///
+    /// Method: how long after a dead letter of it was replayed it was told of last, and whether the
+    /// ledger has a report that Apple accepted.
+    @Test(
+        arguments: [
+            (nil, false, "report has read it and has no account of it: see RUNBOOK.md"),
+            (nil, true, "was accepted at #; report has read the token and has no account of it"),
+            (1, false, "report has read it and has no account of it: see RUNBOOK.md"),
+            // What was sent back since is not read yet.
+            (-1, false, "and is on its way; report knows nothing of it yet"),
+        ] as [(replayedBefore: Int64?, Bool, String)]
+    )
+    func `says that report has lost the account of what it has read`(
+        replayedBefore: Int64?,
+        isAccepted: Bool,
+        sentence: String
+    ) throws {
+        var deadLetters: [TraceDeadLetter] = []
+        if let replayedBefore {
+            let found = TopicReader.Found(
+                topic: Topic.deadLetters(.decode).name(prefix: "t."),
+                partition: 0,
+                offset: 1,
+                timestamp: 1,
+                key: [],
+                value: [],
+                headers: [:]
+            )
+            var deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
+            deadLetter.settled = .init(
+                state: .replayed,
+                deadLetterTimestamp: 1,
+                replayID: "r",
+                at: LedgerMaker.time.milliseconds - replayedBefore,
+                target: "t"
+            )
+            deadLetters.append(deadLetter)
+        }
+        let lines = TraceStanding(
+            id: TokenID("t-1"),
+            account: nil,
+            deadLetters: deadLetters,
+            now: LedgerMaker.time,
+            outcome: isAccepted ? LedgerMaker.outcome(1) : nil,
+            unaccountedAt: LedgerMaker.time.milliseconds
+        ).lines
+        let time = WallClock.rfc3339(milliseconds: LedgerMaker.time.milliseconds)
+        #expect(lines.count == 1)
+        #expect(lines.first?.contains(sentence.replacing("#", with: time)) == true, "\(lines)")
+    }
+
     /// What came under another key was refused before it was the token's.
     @Test(arguments: [("report.rejected", false), ("report.bad_key", true)])
     func `says of what dead letter Apple's refusal is`(code: String, isMissing: Bool) throws {
@@ -502,6 +554,67 @@ import TokenWire
         let events = try #require(try run.object()["events"] as? [[String: Any]])
         let texts = events.compactMap { $0["event"] as? String }
         #expect(texts.contains("report accepted: NO_LINE_ITEM because of hold"), "\(texts)")
+    }
+
+    /// Without report's state all that is there looks as if report had not read it.
+    @Test func `refuses to say anything of a token where report's state is not there`() throws {
+        let state = Topic.reportState.name(prefix: "t.")
+        let names = Topic.all.map { $0.name(prefix: "t.") }.filter { $0 != state }
+        let broker = try MockBroker(topics: names.reduce(into: [:]) { $0[$1] = 1 })
+        defer { broker.close() }
+        let run = try TollwayProcess.run(
+            ["token", "trace", "t-1"],
+            environment: [
+                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+                "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
+            ]
+        )
+        #expect(run.exitCode == 3)
+        #expect(run.talk.contains("Kafka shows no topic \(state)"), "\(run.talk)")
+        #expect(run.talk.contains("A changelog was deleted, or made anew") && run.output.isEmpty)
+    }
+
+    /// Goal: a token whose account was lost with its changelog is not called on its way.
+    ///
+    /// Method: the token in `tokens.distinct`, then the position of report's group behind it, then the
+    /// account.
+    @Test(.enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))
+    func `says that report has read a token of which it has no account`() throws {
+        let world = try DeadLetterWorld(partitionCount: 1)
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        let names = [Topic.tokensDistinct, .reportState].map { $0.name(prefix: world.prefix) }
+        let producer = try KafkaProducer(settings: world.settings, targets: names)
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        func write(_ topic: Int, _ body: (inout [UInt8]) -> Void) throws {
+            var outputs = OutputBatch()
+            let key = outputs.place("t-1".utf8)
+            let start = outputs.arena.count
+            body(&outputs.arena)
+            let value = outputs.placed(from: start)
+            outputs.outputs.append(OutputBatch.Output(topic: topic, key: key, value: value))
+            try producer.produce(outputs, tags: [0])
+            try #require(producer.flush(deadlineMilliseconds: 20_000))
+        }
+        func standing() throws -> String {
+            let run = try TollwayProcess.run(
+                ["token", "trace", "t-1", "-o", "json"],
+                environment: world.environment
+            )
+            #expect(run.exitCode == 0, "\(run.talk)\(run.output)")
+            let lines = try #require(try run.object()["now"] as? [String])
+            return lines.joined(separator: "\n")
+        }
+        try write(0) { AccountRecords(now: now).distinct("t-1").write(to: &$0) }
+        #expect(try standing() == "on its way; report knows nothing of it yet")
+        let admin = try world.openAdmin()
+        defer { admin.close() }
+        try admin.commit([0: 1], ofGroup: "\(world.prefix)report", topic: names[0])
+        #expect(try standing().hasPrefix("report has read it and has no account of it: see"))
+        var account = TokenAccount(externalPurchaseID: TokenID("t-1"), touchedAt: now)
+        account.appAppleID = 1
+        account.role = .primary
+        try write(1) { account.write(to: &$0) }
+        #expect(try standing() == "nothing is owed")
     }
 
     /// Goal: a report that ends between the readings of two topics is not called forgotten.

@@ -248,6 +248,23 @@ import TokenDomain
         #expect(AdminPorts.isOfPipeline(object, snapshot) == isTaken)
     }
 
+    @Test(arguments: [
+        (#"{"worker":"report","kafka":{"group":"t.report","clusterId":"c"}}"#, true),
+        (#"{"worker":"report","kafka":{"group":"t.report"}}"#, true),
+        (#"{"worker":"report","kafka":{"group":"other.report","clusterId":"c"}}"#, false),
+        (#"{"worker":"ingest"}"#, true), (#"{"worker":"decode"}"#, false),
+    ])
+    func `takes from such ports what has its prefix while Kafka is away`(
+        status: String,
+        isTaken: Bool
+    ) throws {
+        var snapshot = Self.snapshot()
+        snapshot.prefix = "t."
+        snapshot.clusterID = nil
+        let object = try JSONSerialization.jsonObject(with: Data(status.utf8)) as? [String: Any]
+        #expect(AdminPorts.isOfPipeline(object, snapshot) == isTaken)
+    }
+
     @Test func `is one snapshot without a terminal, and exit 6 without Kafka`() throws {
         let away = ["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"]
         let run = try TollwayProcess.run(

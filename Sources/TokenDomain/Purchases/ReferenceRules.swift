@@ -129,7 +129,9 @@ package struct ReferenceRules {
         return PurchaseFault(
             .pricingCurrencyMismatch,
             .pricingCurrency,
-            repair: "Send it with its amounts in the currency that the buy was restated to since."
+            repair:
+                "Send it with its amounts in the currency that the buy was restated to since, and with that"
+                + " currency where it named one."
         )
     }
 

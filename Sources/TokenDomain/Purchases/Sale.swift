@@ -17,16 +17,8 @@ extension PurchaseEvent {
         }
         if kind == .buy {
             sale.quantity = quantity ?? 1
-            sale.leaveOutOwnCurrency()
         }
         return sale
-    }
-
-    /// A buy is reported in the currency that it is priced in, where no other is said.
-    private mutating func leaveOutOwnCurrency() {
-        if reportingCurrency == pricingCurrency, exchangeRate == nil {
-            reportingCurrency = nil
-        }
     }
 
     mutating func setAmounts(_ amounts: AmountTriple) {
@@ -102,9 +94,6 @@ extension PurchaseEvent {
         )
         if let fault = faults.first {
             throw fault
-        }
-        if kind == .buy {
-            sale.leaveOutOwnCurrency()
         }
         return sale
     }

@@ -41,8 +41,8 @@ enum AccountCommand {
             whose period touches the month, or that were made in it; reported: with an accepted
             report for it, which is a month's own (however late), one accepted in it, or a token's
             first within 15 days after the month it was made in; owed: not reported, and a report
-            for it is still to come; owes none: neither, as Apple has LINE_ITEM or DUPLICATE_TOKEN
-            of the token, or its report counts in another month. with sales are some of the
+            for it is still to come; owes none: neither, as Apple has another status of the token, its
+            report counts in another month, or months are not repeated for it. with sales are some of the
             reported, refused some of the owed. Apple wants a report 15 days after the month. late
             reports: accepted reports for the month, or with a sale of it, of which it was known
             after their deadline that Apple has them; they are reports and not tokens, and no part

@@ -44,7 +44,15 @@ struct AuditEntry {
 
     private var deadLetters: String {
         let filter = text("filter").map { $0.isEmpty ? "everything" : $0 }
-        return join([count.map { "\($0) dead letters" }, filter.map { "(\($0))" }, state])
+        return join([
+            deadLetterCount.map { CountText.of(Int(clamping: $0), "dead letter") },
+            filter.map { "(\($0))" }, state,
+        ])
+    }
+
+    /// Of this transaction; where it only ends a run, as after its canaries, of all of the run.
+    private var deadLetterCount: Int64? {
+        count == 0 ? value["runCount"]?.integer ?? count : count
     }
 
     private var repair: String {

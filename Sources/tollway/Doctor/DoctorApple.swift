@@ -85,7 +85,12 @@ struct DoctorApple {
         let name = "\(answer.environment.rawValue), \(answer.url)"
         switch answer.outcome {
         case .answered(let heard):
-            return host(name, answer.environment, httpStatus: heard.status)
+            return host(
+                name,
+                answer.environment,
+                httpStatus: heard.status,
+                isPage: AppleBody.isPage(heard.body)
+            )
         case .failed(let failure):
             return .failed(
                 .apple,
@@ -102,9 +107,10 @@ struct DoctorApple {
     static func host(
         _ name: String,
         _ environment: AppleEnvironment,
-        httpStatus: Int
+        httpStatus: Int,
+        isPage: Bool = false
     ) -> DoctorFinding {
-        isSomebodyElses(httpStatus)
+        isSomebodyElses(httpStatus, isPage: isPage)
             ? .failed(
                 .apple,
                 "somebody else than Apple's report service answers at \(name) (HTTP \(httpStatus))",
@@ -118,7 +124,7 @@ struct DoctorApple {
     ///
     /// Apple documents none of them for this GET (apple-api 2.1): there is no report to show, and
     /// Apple says so with 400. A 403 is taken to be about the key.
-    private static func isSomebodyElses(_ httpStatus: Int) -> Bool {
+    private static func isSomebodyElses(_ httpStatus: Int, isPage: Bool = false) -> Bool {
         switch httpStatus {
         case 200...299:
             return true
@@ -126,7 +132,7 @@ struct DoctorApple {
             return false
         default:
             let meaning = ReportAnswer(
-                AppleReply(transport: .answered(status: httpStatus)),
+                AppleReply(transport: .answered(status: httpStatus), isPage: isPage),
                 to: .retrieve,
                 identifier: nobodysReport,
                 newestDate: nil,

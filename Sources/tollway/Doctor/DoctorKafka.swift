@@ -45,6 +45,7 @@ struct DoctorKafka {
         }
         findings += topics(admin, there, hidden)
         findings += ledgers(admin, there)
+        findings += DoctorChangelogs(configuration: configuration, there: there).findings(admin)
         findings += DoctorInternalTopics(durability: configuration.durability).findings(admin)
         findings += DoctorRights(
             configuration: configuration,

@@ -309,8 +309,7 @@ struct LedgerTotals {
                 CountText.of(alteredCount, "record repeats", "records repeat")
                     + " an accepted report with other content (column repeated, first request"
                     + " identifier \(first)): one of the two was changed, and the one that was"
-                    + " read first is counted; run tollway ledger verify, which asks Apple what it"
-                    + " holds, or tollway report show \(first) --ask-apple"
+                    + " read first is counted; tollway ledger verify --all asks Apple what it holds"
             )
         }
         return notes

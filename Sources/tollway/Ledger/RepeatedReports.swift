@@ -137,10 +137,9 @@ struct RepeatedReports {
             "\(outcome.requestIdentifier.lowercased())/\(outcome.status.rawValue)/"
             + outcome.externalPurchaseID.text
         let key = TextDigest.of(identity)
-        // Written anew, so that white space and the order of members say nothing.
-        var record: [UInt8] = []
-        outcome.write(to: &record)
-        let content = TextDigest.of(record.span)
+        // What Apple was told: how often and when it was asked may differ in a report that was confirmed
+        // once more after a loss of state.
+        let content = TextDigest.of("\(outcome.appAppleID)/\(outcome.details.lineItems ?? "")")
         guard let first = counted[key] else {
             counted[key] = content
             return nil

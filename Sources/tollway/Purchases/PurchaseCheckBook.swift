@@ -174,7 +174,11 @@ struct PurchaseCheckBook {
                 guard event.kind == .restate else {
                     return notOwed(waiting.sale, waiting.first, key, isRetracted: true)
                 }
-                let restated = try waiting.sale.applying(event, now: now)
+                let restated = try waiting.sale.applying(
+                    event,
+                    to: parent(of: waiting.sale)?.id,
+                    now: now
+                )
                 if waiting.isNotOwed,
                     let fault = ReferenceRules.fault(
                         ofRestatedCurrency: restated,

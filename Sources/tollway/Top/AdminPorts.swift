@@ -108,6 +108,9 @@ final class AdminPorts {
     }
 
     /// Whether a worker answered that works on the Kafka and under the prefix that are looked at.
+    ///
+    /// While Kafka is away its name is not known, nor does a worker know it that was started since:
+    /// the prefix alone decides then.
     static func isOfPipeline(_ status: [String: Any]?, _ snapshot: TopSnapshot) -> Bool {
         guard let status, let worker = status["worker"] as? String else {
             return false
@@ -117,8 +120,10 @@ final class AdminPorts {
             // The door has no group, and says nothing of its Kafka.
             return worker == Worker.ingest.rawValue
         }
-        return group == "\(snapshot.prefix)\(worker)"
-            && kafka["clusterId"] as? String == snapshot.clusterID
+        guard group == "\(snapshot.prefix)\(worker)" else {
+            return false
+        }
+        return snapshot.clusterID.map { $0 == kafka["clusterId"] as? String } ?? true
     }
 
     private static func object(_ body: [UInt8]) -> [String: Any]? {

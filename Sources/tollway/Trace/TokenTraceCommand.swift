@@ -20,7 +20,8 @@ enum TokenTraceCommand {
             from its end back, and of the others the time in which it passed; a token that
             nothing is known of is looked for in all of them. What Kafka keeps no longer is not
             shown: token topics have seven days, the ledger everything. Exit 3 if Kafka knows
-            nothing of it, 75 if a transaction that does not end may hide it.
+            nothing of it, or has no topic of report's state, 75 if a transaction that does not end
+            may hide it.
             """,
         run: run
     )
@@ -30,7 +31,9 @@ enum TokenTraceCommand {
             try invocation.onlyOperand(named: "EXTERNAL-PURCHASE-ID")
         )
         let configuration = try KafkaQuestion.configuration()
-        var search = TraceSearch(id: id, configuration, try TopicSearch.open(configuration))
+        let topics = try TopicSearch.open(configuration)
+        try topics.requireChangelog(.reportState, of: .report)
+        var search = TraceSearch(id: id, configuration, topics)
         return try search.print(as: invocation.output, configuration)
     }
 }

@@ -10,6 +10,7 @@ struct TopicSearch {
     let prefix: String
     /// How many partitions each topic has, by full name.
     let partitionCounts: [String: Int]
+    private let kafka: KafkaSettings
     private var reader: TopicReader
     /// What was looked at so far, perhaps in part.
     private var partitions: Set<TopicPartition> = []
@@ -19,6 +20,7 @@ struct TopicSearch {
     init(_ configuration: Configuration, partitionCounts: [String: Int], isEmbedded: Bool) {
         self.isEmbedded = isEmbedded
         prefix = configuration.topicPrefix
+        kafka = configuration.kafka
         self.partitionCounts = partitionCounts
         reader = TopicReader(configuration)
     }
@@ -60,6 +62,57 @@ struct TopicSearch {
     }
 
     func name(_ topic: Topic) -> String { topic.name(prefix: prefix) }
+
+    /// Wants a stage's changelog to be there: without it nothing is known of what the stage has.
+    ///
+    /// - Throws: exit 3 where Kafka shows no such topic.
+    func requireChangelog(_ topic: Topic, of worker: Worker) throws(CommandFailure) {
+        guard partitionCounts[name(topic)] == nil else {
+            return
+        }
+        throw CommandFailure(
+            .nothingMatched,
+            code: "kafka.no_topic",
+            "Kafka shows no topic \(name(topic)), and what \(worker.rawValue) knows is there: where it"
+                + " was there before, see \(Self.changelogSection); else tollway topics apply --yes"
+        )
+    }
+
+    /// What to do where a changelog lacks what its stage has read.
+    static let changelogSection = "RUNBOOK.md, \"A changelog was deleted, or made anew\""
+
+    /// Whether a stage's group has read a record; false also where that cannot be known.
+    ///
+    /// - Throws: where Kafka does not answer.
+    func hasRead(_ found: TopicReader.Found, _ worker: Worker) throws(LogFault) -> Bool {
+        // The embedded broker keeps too little of a state to say what is missing there.
+        guard !isEmbedded else {
+            return false
+        }
+        let admin = try KafkaAdmin(settings: kafka)
+        defer { admin.close() }
+        let number = Int(found.partition)
+        do throws(LogFault) {
+            let committed = try admin.committedOffsets(
+                ofGroup: "\(prefix)\(worker.rawValue)",
+                topic: found.topic
+            )
+            let ends = try admin.endOffsets(ofTopic: found.topic)
+            guard committed.indices.contains(number), ends.indices.contains(number),
+                let position = committed[number]
+            else {
+                return false
+            }
+            // A position behind the end is one in a topic that was there before this one.
+            return found.offset < position && position <= ends[number]
+        } catch {
+            guard case .misconfigured = error else {
+                throw error
+            }
+            // Who may read the topics may not always ask for a group's position.
+            return false
+        }
+    }
 
     /// The records of a key that hold what is looked for; none where there is no such topic.
     mutating func search(

@@ -33,6 +33,11 @@ struct TraceSearch {
     /// When the newest of its values was written, by whatever clock: an outcome is written with one of
     /// them, so none is younger.
     private(set) var accountAt: Int64?
+    /// Whether the newest record of its state is a tombstone.
+    private var isForgotten = false
+    /// When the newest record of it in `tokens.distinct` was written, UNIX milliseconds, where report
+    /// has read that and has no account of the token: what it had was lost.
+    private var unaccountedAt: Int64?
     /// The newest word of dedupe about it.
     private(set) var distinct: TokenDistinct?
     /// The newest report of the ledger that Apple accepted or, where it accepted none, the newest one.
@@ -79,6 +84,7 @@ struct TraceSearch {
         if let last = endings.max(), stateReadAt - Self.slackMilliseconds < last {
             try readState()
         }
+        unaccountedAt = try lookForLostAccount(told)
         // Events of one time are listed in the order of the pipeline.
         events = (stateEvents + events).enumerated().sorted {
             ($0.element.at, $0.offset) < ($1.element.at, $1.offset)
@@ -92,8 +98,15 @@ struct TraceSearch {
             account: account,
             deadLetters: deadLetters,
             now: Timestamp(milliseconds: WallClock.nowMilliseconds()),
-            outcome: outcome
+            outcome: outcome,
+            unaccountedAt: isStateHidden ? nil : unaccountedAt
         ).lines
+    }
+
+    /// Whether an open transaction holds back some of report's state.
+    private var isStateHidden: Bool {
+        let name = topics.name(.reportState)
+        return topics.openTransactions?.partitions.contains { $0.topic == name } ?? false
     }
 
     // MARK: Where
@@ -128,9 +141,11 @@ struct TraceSearch {
             } catch {
                 // Its tombstone: the account was forgotten.
                 account = nil
+                isForgotten = true
                 continue
             }
             account = value
+            isForgotten = false
             if let intent = value.current, numbers.insert(intent.number).inserted {
                 stateEvents.append(
                     TraceEvent(
@@ -174,6 +189,23 @@ struct TraceSearch {
             from: last.timestamp - Self.stateDays * Self.dayMilliseconds,
             untilOffset: first.offset
         ) + newest
+    }
+
+    /// When the newest of its records in `tokens.distinct` was written, where report has read that one
+    /// and has no account of it; nil else, and where the account may have been forgotten.
+    private mutating func lookForLostAccount(
+        _ told: [TopicReader.Found]
+    ) throws(LogFault) -> Int64? {
+        // No account is forgotten earlier than that.
+        let since = WallClock.nowMilliseconds() - SeenBefore.keyLifetime.count
+        guard account == nil, !isForgotten, let newest = told.last, newest.timestamp > since,
+            try topics.hasRead(newest, .report)
+        else {
+            return nil
+        }
+        // Report commits an account with the position behind its record: by now it would be there.
+        try readState()
+        return account == nil && !isForgotten ? newest.timestamp : nil
     }
 
     /// From when on a report of it may have been written, UNIX milliseconds: a day before its token

@@ -10,8 +10,12 @@ struct TraceStanding {
     let now: Timestamp
     /// The newest report of the ledger that Apple accepted or, where it accepted none, the newest one.
     ///
-    /// An outcome is written with its account: where that is not there, report has forgotten it.
+    /// An outcome is written with its account: where that is not there, report has forgotten it, or
+    /// has lost it.
     var outcome: ReportOutcome?
+    /// When what report has read of it last was written, UNIX milliseconds, where it has no account of
+    /// that although it is too young to be forgotten.
+    var unaccountedAt: Int64?
 
     var lines: [String] {
         let open = (deadLetters ?? []).filter { $0.settled == nil }.map(line)
@@ -49,6 +53,9 @@ struct TraceStanding {
         if let outcome, (last?.settled?.at ?? 0) <= outcome.settledAt.milliseconds {
             return ended(outcome, "rejected")
         }
+        if let unaccountedAt, (last?.settled?.at ?? 0) <= unaccountedAt {
+            return "report has read it and \(Self.hasNone)"
+        }
         guard let last, let settled = last.settled else {
             return "on its way; report knows nothing of it yet"
         }
@@ -63,8 +70,11 @@ struct TraceStanding {
 
     private func ended(_ outcome: ReportOutcome, _ how: String) -> String {
         "by the ledger, \(outcome.status.rawValue) was \(how) at"
-            + " \(Self.time(outcome.settledAt.milliseconds)); report has forgotten the token"
+            + " \(Self.time(outcome.settledAt.milliseconds)); report has "
+            + (unaccountedAt == nil ? "forgotten the token" : "read the token and \(Self.hasNone)")
     }
+
+    private static let hasNone = "has no account of it: see \(TopicSearch.changelogSection)"
 
     private func underWay(_ account: TokenAccount) -> [String] {
         var words: [String] = []

@@ -28,6 +28,19 @@ import TokenDomain
             #"{"action":"dlq.discard","runId":"r","at":1,"by":"b","count":2,"filter":"","state":"finished"}"#,
             "2 dead letters (everything)"
         ),
+        // The end of a run of canaries has a record of its own, without dead letters.
+        (
+            #"{"action":"dlq.replay","runId":"r","at":1,"by":"b","count":0,"runCount":1,"filter":"","state":"finished"}"#,
+            "1 dead letter (everything)"
+        ),
+        (
+            #"{"action":"dlq.replay","runId":"r","at":1,"by":"b","count":3,"runCount":7,"filter":"","state":"running"}"#,
+            "3 dead letters (everything) running"
+        ),
+        (
+            #"{"action":"dlq.replay","runId":"r","at":1,"by":"b","count":0,"filter":"","state":"finished"}"#,
+            "0 dead letters (everything)"
+        ),
         (
             #"{"action":"report.request","runId":"r","at":1,"by":"b","status":"LINE_ITEM","externalPurchaseId":"t","appAppleId":7}"#,
             "LINE_ITEM t app 7"
