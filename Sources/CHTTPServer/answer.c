@@ -19,7 +19,8 @@ struct refusal {
 
 static const struct refusal refusals[] = {
     {400, "http.malformed", "The request is not well-formed HTTP."},
-    {408, "http.too_slow", "The request came too slowly."},
+    {408, "http.too_slow",
+     "The request came too slowly, or slower than others where there was no room for all."},
     {413, "http.body_too_large", "The body is larger than this server takes."},
     {431, "http.headers_too_large",
      "The request line and the headers are larger than this server takes."},
@@ -92,7 +93,7 @@ void chttp_refuse_descriptor(int fd, unsigned int status)
                          "HTTP/1.1 %u %s\r\nContent-Type: application/problem+json\r\n"
                          "Content-Length: %d\r\n%sConnection: close\r\n\r\n%s",
                          refusal->status, phrase, body_count,
-                         status == 503 ? "Retry-After: 1\r\n" : "", body);
+                         status == 503 || status == 408 ? "Retry-After: 1\r\n" : "", body);
     /* A full send buffer means that the client reads nothing; it then sees the end only. */
     send(fd, answer, (size_t)count, MSG_NOSIGNAL | MSG_DONTWAIT);
     shutdown(fd, SHUT_WR);

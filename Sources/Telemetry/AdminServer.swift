@@ -118,7 +118,7 @@ private final class AdminLoop: @unchecked Sendable {
         bodyByteCountMax: 1 << 10,
         laneByteCountsMax: [64 << 10],
         headerByteCountMax: 8 << 10,
-        connectionCountMax: 32,
+        connectionCountMax: 128,
         requestTimeoutMilliseconds: 5_000,
         idleTimeoutMilliseconds: 30_000
     )
@@ -152,13 +152,11 @@ private final class AdminLoop: @unchecked Sendable {
         while entries[1].revents == 0 {
             let wait = server.millisecondsUntilTimeout.map { Int32(clamping: max($0, 0)) } ?? -1
             _ = unsafe poll(&entries, 2, wait)
+            // Once a turn: between two a connection that goes on with its next request would hold its place
+            // while a new one, a probe's, is accepted.
             server.run()
-            let requests = server.takeRequests()
-            for request in requests {
+            for request in server.takeRequests() {
                 answer(request)
-            }
-            if !requests.isEmpty {
-                server.run()
             }
         }
         server.close()

@@ -68,6 +68,37 @@ import Testing
         #expect(refusal.header("allow") == "GET, HEAD")
     }
 
+    /// Whoever reaches the port may ask without end: an orchestrator's probe must find a place all the same.
+    @Test func `answers probes among many that ask one thing after the other`() throws {
+        let server = try server()
+        server.start()
+        defer { server.stop() }
+        let requests = Array(
+            String(repeating: "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", count: 100).utf8
+        )
+        var descriptors: [Int32] = []
+        defer { descriptors.forEach { _ = close($0) } }
+        for _ in 0..<300 {
+            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            try #require(descriptor >= 0)
+            descriptors.append(descriptor)
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_port = server.port.bigEndian
+            address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+            let isConnected = unsafe withUnsafePointer(to: &address) { pointer in
+                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+                    unsafe connect(descriptor, pointer, socklen_t(MemoryLayout<sockaddr_in>.size))
+                }
+            }
+            try #require(isConnected == 0)
+            _ = unsafe send(descriptor, requests, requests.count, Int32(MSG_NOSIGNAL))
+            if descriptors.count % 10 == 0 {
+                #expect(try ask(server, "/livez").status == 200)
+            }
+        }
+    }
+
     /// A page can let its own name point to this machine; what it then reads is this.
     @Test func `answers to addresses and to the names it was given`() throws {
         let health = Health()

@@ -149,6 +149,30 @@ private let euro = ReportingTerms(currency: code("EUR"), rate: nil)
         #expect(rule == expected)
     }
 
+    /// The door knows it by the rate that the sale brings.
+    @Test(
+        arguments: [
+            (20, "0.0215", .paymentWithoutAmount), (100, "0.0215", nil),
+            (.max / 2, "12.5", .outOfRange),
+        ] as [(Int64, String, PurchaseRule?)]
+    )
+    func `is refused at the door for what its own rate makes of it`(
+        paid: Int64,
+        exchangeRate: String,
+        expected: PurchaseRule?
+    ) {
+        let payment = sampleSubscription("payment", .payment) { sale in
+            sale.pricingCurrency = code("UYU")
+            sale.reportingCurrency = code("EUR")
+            sale.exchangeRate = rate(exchangeRate)
+            sale.taxAmount = .zero
+            sale.amountTaxExclusive = Milliunits(paid)
+            sale.amountTaxInclusive = nil
+        }
+        let faults = PurchaseRules.faults(of: payment, now: saleTime + .days(1))
+        #expect(faults.map(\.rule) == [expected].compactMap { $0 })
+    }
+
     @Test func `refuses to restate a buy below its refunds`() {
         let fault = #expect(throws: PurchaseFault.self) {
             try LineItemCompiler.compile(

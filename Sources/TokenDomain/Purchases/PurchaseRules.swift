@@ -314,6 +314,27 @@ package struct PurchaseRules {
                 .amountTaxInclusive,
                 "Send SUBSCRIPTION_PAYMENT only where money was paid."
             )
+        } else if event.kind == .buy, let rate = event.exchangeRate {
+            judgeConverted(sum, at: rate)
+        }
+    }
+
+    /// What the sale's own rate makes of it: known before any rates file is asked.
+    private mutating func judgeConverted(_ amounts: AmountTriple, at rate: ExchangeRate) {
+        guard let inclusive = rate.convert(amounts.inclusive) else {
+            add(
+                .outOfRange,
+                .amountTaxInclusive,
+                "Send amounts in thousandths of the currency's unit: converted, it is beyond 64 bits."
+            )
+            return
+        }
+        if event.subscriptionEvent == .payment, inclusive == .zero {
+            add(
+                .paymentWithoutAmount,
+                .amountTaxInclusive,
+                "Send SUBSCRIPTION_PAYMENT only of what is not 0 in the reporting currency."
+            )
         }
     }
 }

@@ -100,7 +100,6 @@ final class ConsoleLoop {
         if isNew || now - toldAt >= Self.eventMilliseconds {
             tell(now: now)
         }
-        server.run()
     }
 
     // MARK: - Requests
