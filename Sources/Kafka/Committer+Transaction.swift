@@ -20,12 +20,12 @@ extension Committer {
     /// Beside the watchdog: what lasts is refused again until then, also by a new producer.
     private static let refusalPause = Duration.seconds(10)
 
-    func transact() -> CommitOutcome? {
+    func transact() -> CommitResult? {
         number += 1
         let verdict = setup.isTransactional ? runExactlyOnce() : runAtLeastOnce()
-        let outcome = verdict == .fine ? committed(written()) : settle(verdict)
+        let result = verdict == .fine ? committed(written()) : settle(verdict)
         unsafe ckafka_transaction_let_go(core)
-        return outcome
+        return result
     }
 
     /// What the offsets of this transaction carry.
@@ -33,7 +33,7 @@ extension Committer {
     /// It shows afterwards whether this very transaction was committed, also where no position moved.
     private var mark: String { "tw.\(life).\(number)" }
 
-    private func committed(_ written: [TopicPartition: Int64]) -> CommitOutcome {
+    private func committed(_ written: [TopicPartition: Int64]) -> CommitResult {
         refusedSince = nil
         return .committed(nextOffsets: written)
     }
@@ -232,7 +232,7 @@ extension Committer {
     /// Where its producer can no longer be used, a new one with the same name has ended whatever was
     /// open. Then the transaction was committed if the group's offsets carry our mark, and aborted if
     /// not.
-    private func settle(_ verdict: Verdict) -> CommitOutcome? {
+    private func settle(_ verdict: Verdict) -> CommitResult? {
         let written = written()
         let code = LogFault.name(ofCode: failure.code)
         if verdict == .rebuild {

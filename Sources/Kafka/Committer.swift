@@ -30,7 +30,7 @@ internal import Synchronization
         case submitted
         case running
         /// Nil where the thread has given up.
-        case done(CommitOutcome?)
+        case done(CommitResult?)
     }
 
     /// Where the calls are that can hang, whatever their timeout says (#5456): for the watchdog.
@@ -189,22 +189,22 @@ internal import Synchronization
     /// The commit result of the transaction under way; nil while it is unknown, or without one.
     ///
     /// Where it was aborted it has what the group has committed, as far as that is known.
-    func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome? {
+    func takeCommitResult(waitMilliseconds: Int) throws(LogFault) -> CommitResult? {
         let end = ContinuousClock.now + .milliseconds(waitMilliseconds)
         while true {
             try check()
-            let (outcome, isAwaited) = state.withLock { state -> (CommitOutcome?, Bool) in
+            let (result, isAwaited) = state.withLock { state -> (CommitResult?, Bool) in
                 switch state.stage {
                 case .nothing: return (nil, false)
                 case .submitted, .running: return (nil, !state.isDiscarded)
-                case .done(let outcome):
+                case .done(let result):
                     state.stage = .nothing
-                    return (outcome, false)
+                    return (result, false)
                 }
             }
             let left = LogClient.milliseconds(until: end)
             guard isAwaited, left > 0 else {
-                return outcome
+                return result
             }
             ckafka_signal_wait(news, min(Int32(clamping: left), Self.lookMilliseconds))
         }
@@ -331,9 +331,9 @@ internal import Synchronization
             if wantsRebuild(), !makeReady() {
                 break
             }
-            let outcome = transact()
+            let result = transact()
             state.withLock { state in
-                state.stage = state.isDiscarded ? .nothing : .done(outcome)
+                state.stage = state.isDiscarded ? .nothing : .done(result)
                 state.isDiscarded = false
             }
             tell()

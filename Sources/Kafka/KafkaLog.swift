@@ -166,10 +166,10 @@ package final class KafkaLog: RecordLog {
 
     package func emptyOutputs() -> OutputBatch { handle.committer.emptyOutputs() }
 
-    package func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome? {
-        let outcome = try handle.committer.takeOutcome(waitMilliseconds: waitMilliseconds)
-        guard case .aborted(let code, let committed) = outcome else {
-            return outcome
+    package func takeCommitResult(waitMilliseconds: Int) throws(LogFault) -> CommitResult? {
+        let result = try handle.committer.takeCommitResult(waitMilliseconds: waitMilliseconds)
+        guard case .aborted(let code, let committed) = result else {
+            return result
         }
         // Where nothing was ever committed since the assignment, reading goes on where it began.
         let resumed = starts.merging(committed.filter { starts[$0.key] != nil }) { $1 }

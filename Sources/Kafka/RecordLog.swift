@@ -56,7 +56,7 @@ package protocol RecordLog: AnyObject {
     func emptyOutputs() -> OutputBatch
 
     /// The commit result of the transaction under way; nil while it is unknown, or without one.
-    func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome?
+    func takeCommitResult(waitMilliseconds: Int) throws(LogFault) -> CommitResult?
 
     /// The next offset that each partition of a topic will write (read uncommitted), by number.
     /// Asks the broker without blocking the loop: nil until the answer of an earlier call is there.
@@ -72,7 +72,7 @@ package protocol RecordLog: AnyObject {
         from offset: Int64
     ) throws(LogFault) -> any ChangelogReader
 
-    /// Becomes readable when a record, an event or an outcome waits; -1 where there is none.
+    /// Becomes readable when a record, an event or a commit result waits; -1 where there is none.
     var wakeDescriptor: Int32 { get }
 
     /// Leaves within the deadline, whatever the broker does.
@@ -96,7 +96,7 @@ package enum GroupEvent: Equatable, Sendable {
     case lost([TopicPartition])
 }
 
-package enum CommitOutcome: Equatable, Sendable {
+package enum CommitResult: Equatable, Sendable {
     /// All of it, or nothing, and it was all. `nextOffsets`: for each partition written to, the
     /// offset after the last record written by this transaction.
     case committed(nextOffsets: [TopicPartition: Int64])

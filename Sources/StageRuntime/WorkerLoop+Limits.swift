@@ -22,7 +22,7 @@ extension WorkerLoop {
         package var deadLetterByteCountMax = DeadLetter.topicByteCountMax - framingByteCountMax
         /// How long a revocation or a shutdown waits for the transaction under way: above the log's
         /// own watchdog, which ends it first.
-        package var outcomeWaitMilliseconds = 60_000
+        package var commitWaitMilliseconds = 60_000
 
         /// What framing may add to an output.
         static let framingByteCountMax = 1_024

@@ -106,7 +106,7 @@ package final class WorkerLoop {
     package func step(waitMilliseconds: Int) throws -> Bool {
         var isBusy = false
         do {
-            isBusy = try hearOutcome(waitMilliseconds: 0, startingNext: true)
+            isBusy = try pollCommit(waitMilliseconds: 0, startingNext: true)
             isBusy = try tick() || isBusy
         } catch LogFault.unavailable(let code, let message) {
             // Kafka is away, perhaps for longer than a session: gives lost partitions back at once.
@@ -123,9 +123,9 @@ package final class WorkerLoop {
     /// Stops taking, commits what was judged, and gives the partitions back.
     ///
     /// What cannot be committed is dropped: the next owner reads it again.
-    package func finish(outcomeWaitMilliseconds: Int? = nil) throws {
+    package func finish(commitWaitMilliseconds: Int? = nil) throws {
         defer { abandon() }
-        try commitWhatIsJudged(waiting: outcomeWaitMilliseconds ?? limits.outcomeWaitMilliseconds)
+        try commitWhatIsJudged(waiting: commitWaitMilliseconds ?? limits.commitWaitMilliseconds)
     }
 
     /// Lets go of everything at once: stages send nothing more, stores are closed and unlocked.
@@ -313,14 +313,14 @@ package final class WorkerLoop {
     }
 
     /// - Returns: whether a commit result was there.
-    private func hearOutcome(waitMilliseconds: Int, startingNext: Bool = false) throws -> Bool {
+    private func pollCommit(waitMilliseconds: Int, startingNext: Bool = false) throws -> Bool {
         guard let sent = underWay,
-            let outcome = try log.takeOutcome(waitMilliseconds: waitMilliseconds)
+            let result = try log.takeCommitResult(waitMilliseconds: waitMilliseconds)
         else {
             return false
         }
         underWay = nil
-        switch outcome {
+        switch result {
         case .committed(let nextOffsets):
             committed = sent.positions
             done = sent.positions
@@ -397,7 +397,7 @@ package final class WorkerLoop {
             try requireEqualShares(partitions)
             try assign()
         case .revoking:
-            try commitWhatIsJudged(waiting: limits.outcomeWaitMilliseconds)
+            try commitWhatIsJudged(waiting: limits.commitWaitMilliseconds)
             try letGo()
         case .lost(let partitions):
             // Nothing of it may be committed, or waited for: see `RecordLog.completeRevocation`.
@@ -418,7 +418,7 @@ package final class WorkerLoop {
                 break
             }
             let left = max(0, (end - ContinuousClock.now) / .milliseconds(1))
-            guard try hearOutcome(waitMilliseconds: Int(left)) else {
+            guard try pollCommit(waitMilliseconds: Int(left)) else {
                 throw LogFault.unusable(message: "the transaction under way did not end in time")
             }
         }

@@ -25,7 +25,7 @@ package protocol ReloadingStage: Stage {
 package final class WorkerRun {
     /// Of the 10 s that a worker has to stop, how long the last two transactions may take; a broker
     /// that is away takes longer, and what is not committed then will be read again.
-    static let stopOutcomeWaitMilliseconds = 6_000
+    static let stopCommitWaitMilliseconds = 6_000
     /// The older of two instances with one name waits this long before it ends, so that a supervisor
     /// that restarts it does not make the two end each other in turn; and so does one whose disk failed,
     /// which is longer than a session: restarted at once it would have its partitions again, and others,
@@ -161,7 +161,7 @@ package final class WorkerRun {
             settings: kafka,
             delivery: configuration.delivery,
             member: KafkaLog.Member(
-                group: "\(prefix)\(worker.rawValue)",
+                group: worker.group(prefix: prefix),
                 instance: "\(worker.rawValue)-\(configuration.instance)",
                 transactionalID: "\(prefix)\(worker.rawValue)-\(configuration.instance)"
             ),
@@ -187,7 +187,7 @@ package final class WorkerRun {
             WorkerView.Subject(
                 worker: worker,
                 instance: configuration.instance,
-                group: "\(prefix)\(worker.rawValue)",
+                group: worker.group(prefix: prefix),
                 clusterID: cluster.id,
                 delivery: configuration.delivery.rawValue
             ),
@@ -198,7 +198,7 @@ package final class WorkerRun {
         )
         let loop = WorkerLoop(
             worker: worker,
-            group: "\(prefix)\(worker.rawValue)",
+            group: worker.group(prefix: prefix),
             log: recordLog,
             stage: stage,
             provider: worker.changelog == nil
@@ -403,7 +403,7 @@ package final class WorkerRun {
         log.info("told to stop")
         health.setNotReady(because: "stopping")
         do {
-            try loop.finish(outcomeWaitMilliseconds: Self.stopOutcomeWaitMilliseconds)
+            try loop.finish(commitWaitMilliseconds: Self.stopCommitWaitMilliseconds)
         } catch let end as WorkerEnd {
             return end
         } catch {

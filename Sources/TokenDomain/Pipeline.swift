@@ -8,6 +8,11 @@
 package enum Worker: String, Sendable, CaseIterable {
     case ingest, decode, dedupe, report, notifications, purchases
 
+    /// Its consumer group under a prefix, such as `tollway.decode`.
+    ///
+    /// The prefix is the configured one, its dot included.
+    package func group(prefix: String) -> String { "\(prefix)\(rawValue)" }
+
     /// The topics it reads, in the order in which `Record.topic` counts them.
     package var sources: [Topic] {
         switch self {

@@ -209,7 +209,7 @@ struct BenchFillRecords {
                 topic: worker.sources[0].name(prefix: prefix),
                 partition: partition,
                 offset: Int64(number),
-                group: "\(prefix)\(worker.rawValue)"
+                group: worker.group(prefix: prefix)
             ),
             failedAt: Timestamp(milliseconds: at)
         ).appendHeaders(to: &headers)

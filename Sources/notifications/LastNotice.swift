@@ -30,7 +30,7 @@ enum LastNotice {
         isOurs: NotificationsStage.IsOurs
     ) throws(LogFault) -> GapWatch.Before {
         let topic = Topic.notificationsReceived.name(prefix: configuration.topicPrefix)
-        let group = "\(configuration.topicPrefix)\(Worker.notifications.rawValue)"
+        let group = Worker.notifications.group(prefix: configuration.topicPrefix)
         let admin = try KafkaAdmin(settings: configuration.kafka)
         defer { admin.close() }
         let starts = try admin.startOffsets(ofTopic: topic)

@@ -144,7 +144,7 @@ final class PurchasesStage: TickingStage {
         self.metrics = PurchasesMetrics(metrics)
         self.log = log
         sources = Worker.purchases.sources.map { $0.name(prefix: topicPrefix) }
-        group = "\(topicPrefix)\(Worker.purchases.rawValue)"
+        group = Worker.purchases.group(prefix: topicPrefix)
         self.metrics.expect(apps: apps.appAppleIDs)
     }
 

@@ -37,7 +37,7 @@ final class LogInquiry {
     /// An old answer is no harm here: commits only grow.
     func committedOffsets(of worker: Worker, on topic: Topic) throws(LogFault) -> [Int64?]? {
         try log.committedOffsets(
-            ofGroup: "\(prefix)\(worker.rawValue)",
+            ofGroup: worker.group(prefix: prefix),
             topic: topic.name(prefix: prefix)
         )
     }

@@ -16,7 +16,7 @@ struct ReportOutput {
 
     init(topicPrefix: String, metrics: ReportMetrics, log: Log) {
         sources = Worker.report.sources.map { $0.name(prefix: topicPrefix) }
-        group = "\(topicPrefix)\(Worker.report.rawValue)"
+        group = Worker.report.group(prefix: topicPrefix)
         self.metrics = metrics
         self.log = log
     }

@@ -81,7 +81,7 @@ enum LagCommand {
                     if there.contains(topic) {
                         row.partitions = try knownPartitions(
                             of: topic,
-                            group: "\(prefix)\(worker.rawValue)",
+                            group: worker.group(prefix: prefix),
                             admin,
                             &silentNodes
                         )

@@ -94,7 +94,7 @@ enum OffsetsCommand {
             for topic in topics where there.contains(topic) {
                 let partitions = try LagCommand.partitions(
                     of: topic,
-                    group: "\(prefix)\(worker.rawValue)",
+                    group: worker.group(prefix: prefix),
                     admin
                 )
                 for (number, partition) in partitions.enumerated() {
@@ -123,7 +123,7 @@ enum OffsetsCommand {
                 do throws(LogFault) {
                     try admin.commit(
                         [row.lost.partition.partition: row.lost.start],
-                        ofGroup: "\(configuration.topicPrefix)\(row.worker.rawValue)",
+                        ofGroup: row.worker.group(prefix: configuration.topicPrefix),
                         topic: row.lost.partition.topic
                     )
                     doneCount += 1

@@ -36,7 +36,7 @@ struct StageReaders: Equatable, Sendable {
         guard !EmbeddedBroker.isClusterID(clusterID) else {
             return nil
         }
-        return StageReaders(try admin.group("\(prefix)\(worker.rawValue)"))
+        return StageReaders(try admin.group(worker.group(prefix: prefix)))
     }
 }
 

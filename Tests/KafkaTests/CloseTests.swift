@@ -187,7 +187,7 @@ struct `Closing keeps its deadline` {
                 outputs,
                 positions: [TopicPartition(topic: "source", partition: 0): 0]
             )
-            let outcome = try member.log.takeOutcome(waitMilliseconds: 500)
+            let outcome = try member.log.takeCommitResult(waitMilliseconds: 500)
             #expect(outcome == nil)
             let start = ContinuousClock.now
             member.log.close(deadlineMilliseconds: 25_000)

@@ -74,7 +74,7 @@ final class CopyLoop {
     /// Waits for the result of the transaction under way, and begins no other.
     func settle() throws {
         try until(world, "no outcome came") {
-            try hearOutcome()
+            try pollCommit()
             return underWay == nil ? true : nil
         }
     }
@@ -151,8 +151,8 @@ final class CopyLoop {
         committed = positions
     }
 
-    private func hearOutcome() throws {
-        if let sent = underWay, let outcome = try member.log.takeOutcome(waitMilliseconds: 0) {
+    private func pollCommit() throws {
+        if let sent = underWay, let outcome = try member.log.takeCommitResult(waitMilliseconds: 0) {
             underWay = nil
             switch outcome {
             case .committed: committed = sent
@@ -165,7 +165,7 @@ final class CopyLoop {
     }
 
     private func turn() throws {
-        try hearOutcome()
+        try pollCommit()
         var batch = RecordBatch()
         let room = 500 - outputs.outputs.count
         switch try member.log.poll(into: &batch, recordCountMax: room, waitMilliseconds: 5) {

@@ -106,8 +106,8 @@ struct `A worker's log among others` {
                 return batch.records.count == records.count ? true : nil
             }
             try log.submit(OutputBatch(), positions: starts.mapValues { $0 + 1 })
-            let outcome: CommitOutcome = try awaitNews("no wake for the commit") {
-                let outcome = try log.takeOutcome(waitMilliseconds: 0)
+            let outcome: CommitResult = try awaitNews("no wake for the commit") {
+                let outcome = try log.takeCommitResult(waitMilliseconds: 0)
                 _ = try log.poll(into: &batch, recordCountMax: 10, waitMilliseconds: 0)
                 return outcome
             }
@@ -172,10 +172,10 @@ struct `A worker's log among others` {
             outputs.append(OutsideRecord(partition: 7, key: nil, value: [1]), topic: 0)
             try member.log.submit(outputs, positions: [places[0]: 300, places[1]: 300])
             var batch = RecordBatch()
-            let outcome = try until(world, "no outcome") { () -> CommitOutcome? in
+            let outcome = try until(world, "no outcome") { () -> CommitResult? in
                 // What is read before the outcome is known is void.
                 _ = try member.log.poll(into: &batch, recordCountMax: 50, waitMilliseconds: 5)
-                return try member.log.takeOutcome(waitMilliseconds: 5)
+                return try member.log.takeCommitResult(waitMilliseconds: 5)
             }
             guard case .aborted(_, let resumedAt) = outcome else {
                 Issue.record("\(outcome) instead of an abort")

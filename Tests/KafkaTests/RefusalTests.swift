@@ -284,13 +284,13 @@ import Testing
     }
 
     /// Has one record written in a transaction.
-    private static func transact(_ member: Member, _ world: KafkaWorld) throws -> CommitOutcome {
+    private static func transact(_ member: Member, _ world: KafkaWorld) throws -> CommitResult {
         var outputs = OutputBatch()
         outputs.append(OutsideRecord(partition: 0, key: nil, value: [1]), topic: 0)
         let place = TopicPartition(topic: "source", partition: 0)
         try member.log.submit(outputs, positions: [place: 0])
         return try until(world, "no outcome") {
-            try member.log.takeOutcome(waitMilliseconds: 50)
+            try member.log.takeCommitResult(waitMilliseconds: 50)
         }
     }
 

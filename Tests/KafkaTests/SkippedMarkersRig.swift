@@ -97,7 +97,7 @@ final class SkippedMarkersRig {
             positions: [place: Int64(number) + 1]
         )
         let outcome = try until(world, "no outcome came") {
-            try member.log.takeOutcome(waitMilliseconds: 50)
+            try member.log.takeCommitResult(waitMilliseconds: 50)
         }
         guard case .aborted("MSG_SIZE_TOO_LARGE", _) = outcome else {
             throw BrokenPromise("\(outcome)")

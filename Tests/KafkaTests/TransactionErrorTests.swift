@@ -112,7 +112,7 @@ import Testing
         outputs.append(OutsideRecord(partition: 0, key: nil, value: [1]), topic: 0)
         try log.submit(outputs, positions: [place: 0])
         let outcome = try until(world, "\(row): no outcome") {
-            try log.takeOutcome(waitMilliseconds: 50)
+            try log.takeCommitResult(waitMilliseconds: 50)
         }
         let notes = log.takeNotes().map { "\($0.facility) \($0.text)" }
         switch (row.ending, outcome) {

@@ -39,7 +39,7 @@ import Testing
             let start = ContinuousClock.now
             let fault = #expect(throws: LogFault.self) {
                 try until(world, "nobody barks") {
-                    try member.log.takeOutcome(waitMilliseconds: 50)
+                    try member.log.takeCommitResult(waitMilliseconds: 50)
                 }
             }
             expectUnusable(fault, "hangs for more than 1500 ms")
@@ -65,14 +65,14 @@ import Testing
             try log.submit(outputs, positions: [place: 0])
             let committer = log.handle.committer
             try until(world, "nothing is stored") {
-                _ = try log.takeOutcome(waitMilliseconds: 10)
+                _ = try log.takeCommitResult(waitMilliseconds: 10)
                 return committer.state.withLock { $0.phase == .storing } ? true : nil
             }
             committer.state.withLock { $0.phaseSince = ContinuousClock.now - .seconds(31) }
-            #expect(try log.takeOutcome(waitMilliseconds: 0) == nil)
+            #expect(try log.takeCommitResult(waitMilliseconds: 0) == nil)
             committer.state.withLock { $0.phaseSince = ContinuousClock.now - .seconds(46) }
             let fault = #expect(throws: LogFault.self) {
-                _ = try log.takeOutcome(waitMilliseconds: 0)
+                _ = try log.takeCommitResult(waitMilliseconds: 0)
             }
             expectUnusable(fault, "storing records hangs for more than 45000 ms")
         }

@@ -205,7 +205,7 @@ final class QueueLog: RecordLog {
     private var held: Set<Int32> = []
     private var partitions: [Source]
     private let targetPartitions: [[QueueCluster.Partition]]
-    private var outcome: CommitOutcome?
+    private var outcome: CommitResult?
 
     var wakeDescriptor: Int32 { -1 }
 
@@ -298,7 +298,7 @@ final class QueueLog: RecordLog {
         outcome = .committed(nextOffsets: next)
     }
 
-    func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome? {
+    func takeCommitResult(waitMilliseconds: Int) throws(LogFault) -> CommitResult? {
         defer { outcome = nil }
         return outcome
     }

@@ -107,7 +107,7 @@ final class SimulatedPipeline {
         disks[place] = disk
         let log = MemoryLog(
             cluster: cluster,
-            group: "\(Self.prefix)\(worker.rawValue)",
+            group: worker.group(prefix: Self.prefix),
             transactionalID: "\(worker.rawValue)-\(place.number)",
             sources: worker.sources.map { $0.name(prefix: Self.prefix) },
             targets: WorkerLoop.targets(of: worker).map { $0.name(prefix: Self.prefix) },

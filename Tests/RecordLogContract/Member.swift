@@ -96,7 +96,7 @@ package final class Member {
     ) throws -> [TopicPartition: Int64] {
         try log.submit(outputs, positions: positions)
         let outcome = try until(world, "no outcome came") {
-            try log.takeOutcome(waitMilliseconds: 50)
+            try log.takeCommitResult(waitMilliseconds: 50)
         }
         guard case .committed(let nextOffsets) = outcome else {
             throw BrokenPromise("\(outcome) instead of a commit")

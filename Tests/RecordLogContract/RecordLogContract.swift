@@ -434,7 +434,7 @@ package enum RecordLogContract: String, CaseIterable, Sendable {
         let topic = try world.makeTopic(partitionCount: 1)
         let member = try Member(world, group: "none", sources: [topic])
         defer { member.close() }
-        let outcome = try member.log.takeOutcome(waitMilliseconds: 0)
+        let outcome = try member.log.takeCommitResult(waitMilliseconds: 0)
         try expect(outcome == nil, "an outcome of nothing")
     }
 }

@@ -433,7 +433,7 @@ final class ReportBench {
     /// Another worker commits that it has read a topic to its end, or to so many records before that.
     func commitToEnd(_ worker: Worker, _ topic: Topic, but unreadCount: Int64 = 0) throws {
         let name = topic.name(prefix: Self.prefix)
-        let group = "\(Self.prefix)\(worker.rawValue)"
+        let group = worker.group(prefix: Self.prefix)
         let log =
             readers[group]
             ?? MemoryLog(
@@ -466,7 +466,7 @@ final class ReportBench {
                 end - unreadCount
         }
         try log.submit(OutputBatch(), positions: positions)
-        while try log.takeOutcome(waitMilliseconds: 0) == nil {}
+        while try log.takeCommitResult(waitMilliseconds: 0) == nil {}
     }
 }
 

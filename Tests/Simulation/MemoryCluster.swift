@@ -32,7 +32,7 @@ package final class MemoryCluster {
         var transactionalID: String
         var positions: [TopicPartition: Int64]
         var written: [TopicPartition: [Int]]
-        var resolution: CommitOutcome?
+        var resolution: CommitResult?
     }
 
     /// How often things go wrong: once in so many times; 0 is never.
@@ -221,7 +221,7 @@ package final class MemoryCluster {
     }
 
     /// Ends a transaction as its member asked, or finds it ended already.
-    func end(_ id: Int) -> CommitOutcome {
+    func end(_ id: Int) -> CommitResult {
         guard let transaction = transactions[id] else {
             preconditionFailure("a transaction is heard of once")
         }
@@ -245,7 +245,7 @@ package final class MemoryCluster {
         return outcome
     }
 
-    private func decide(_ transaction: Transaction) -> CommitOutcome {
+    private func decide(_ transaction: Transaction) -> CommitResult {
         if faults.abortOneIn > 0, generator.oneIn(faults.abortOneIn) {
             return resolve(transaction, commits: false, code: "INJECTED")
         }
@@ -262,7 +262,7 @@ package final class MemoryCluster {
 
     // MARK: Commits without markers
 
-    private func skipMarkers(of transaction: Transaction) -> CommitOutcome {
+    private func skipMarkers(of transaction: Transaction) -> CommitResult {
         groups[transaction.group]?.committed.merge(transaction.positions) { $1 }
         hanging[transaction.transactionalID] = transaction
         return .committed(nextOffsets: nextOffsets(of: transaction))
@@ -312,7 +312,7 @@ package final class MemoryCluster {
         _ transaction: Transaction,
         commits: Bool,
         code: String
-    ) -> CommitOutcome {
+    ) -> CommitResult {
         end(transaction, commits: commits)
         guard commits else {
             return .aborted(code: code, resumedAt: [:])

@@ -237,7 +237,7 @@ package final class MemoryLog: RecordLog {
         underWay = (transaction, delay)
     }
 
-    package func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome? {
+    package func takeCommitResult(waitMilliseconds: Int) throws(LogFault) -> CommitResult? {
         guard let (transaction, delay) = underWay else {
             return nil
         }

@@ -224,7 +224,7 @@ struct AccountPositions {
             // A deployment without sales has no topic of them.
             for (worker, topic) in Self.pairs where there.contains(topic.name(prefix: prefix)) {
                 let offsets = try admin.committedOffsets(
-                    ofGroup: "\(prefix)\(worker.rawValue)",
+                    ofGroup: worker.group(prefix: prefix),
                     topic: topic.name(prefix: prefix)
                 )
                 found[topic] = offsets.map { $0 ?? 0 }

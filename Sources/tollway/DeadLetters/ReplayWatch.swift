@@ -37,7 +37,7 @@ final class ReplayWatch {
         stage: Worker
     ) throws(CommandFailure) {
         self.configuration = configuration
-        group = "\(configuration.topicPrefix)\(stage.rawValue)"
+        group = stage.group(prefix: configuration.topicPrefix)
         self.runID = Array(runID.utf8)
         let topic = Topic.deadLetters(stage).name(prefix: configuration.topicPrefix)
         self.topic = topic

@@ -56,7 +56,7 @@ struct DoctorChangelogs {
         _ worker: Worker,
         prefix: String
     ) -> [DoctorFinding] {
-        let group = "\(prefix)\(worker.rawValue)"
+        let group = worker.group(prefix: prefix)
         var findings: [DoctorFinding] = []
         if !empty.lost.isEmpty {
             findings.append(
@@ -101,7 +101,7 @@ struct DoctorChangelogs {
         var committed: [Topic: [Int64?]] = [:]
         for source in worker.sources where there.contains(source.name(prefix: prefix)) {
             committed[source] = try admin.committedOffsets(
-                ofGroup: "\(prefix)\(worker.rawValue)",
+                ofGroup: worker.group(prefix: prefix),
                 topic: source.name(prefix: prefix)
             )
         }

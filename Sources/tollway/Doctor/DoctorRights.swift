@@ -239,7 +239,7 @@ struct DoctorRights {
         for source in names(worker.sources) {
             do throws(LogFault) {
                 _ = try admin.committedOffsets(
-                    ofGroup: "\(prefix)\(worker.rawValue)",
+                    ofGroup: worker.group(prefix: prefix),
                     topic: source
                 )
             } catch {

@@ -21,7 +21,7 @@ struct DoctorStages {
                     continue
                 }
                 runCount += readers.memberCount > 0 ? 1 : 0
-                let group = "\(prefix)\(worker.rawValue)"
+                let group = worker.group(prefix: prefix)
                 if let unread = UnreadStage(worker, group: group, readers, row.sources) {
                     findings.append(
                         unread.isWaitedFor
@@ -62,7 +62,7 @@ struct DoctorStages {
         of worker: Worker,
         _ admin: KafkaAdmin
     ) throws(LogFault) -> (readers: StageReaders?, sources: [UnreadStage.Source]) {
-        let group = "\(prefix)\(worker.rawValue)"
+        let group = worker.group(prefix: prefix)
         var sources: [UnreadStage.Source] = []
         for topic in worker.sources.map({ $0.name(prefix: prefix) }) where there.contains(topic) {
             let partitions = try LagCommand.partitions(of: topic, group: group, admin)

@@ -46,7 +46,7 @@ struct TopStages {
         clusterID: String,
         _ snapshot: inout TopSnapshot
     ) throws(LogFault) {
-        let group = "\(prefix)\(worker.rawValue)"
+        let group = worker.group(prefix: prefix)
         let readers = try StageReaders.ask(worker, prefix: prefix, clusterID: clusterID, admin)
         var sources: [UnreadStage.Source] = []
         for (index, source) in worker.sources.enumerated() {

@@ -94,7 +94,7 @@ struct TopicSearch {
         let number = Int(found.partition)
         do throws(LogFault) {
             let committed = try admin.committedOffsets(
-                ofGroup: "\(prefix)\(worker.rawValue)",
+                ofGroup: worker.group(prefix: prefix),
                 topic: found.topic
             )
             let ends = try admin.endOffsets(ofTopic: found.topic)

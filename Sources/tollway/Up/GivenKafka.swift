@@ -104,7 +104,7 @@ enum GivenKafka {
     private static func memberOfUp(prefix: String, _ admin: KafkaAdmin) throws -> String? {
         var other: String?
         for worker in Worker.allCases where !worker.sources.isEmpty {
-            let group = "\(prefix)\(worker.rawValue)"
+            let group = worker.group(prefix: prefix)
             let names = try admin.group(group).members.map(\.name)
             if let stranger = strangers(worker, among: names).first {
                 throw CommandFailure(

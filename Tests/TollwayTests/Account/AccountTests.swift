@@ -353,7 +353,7 @@ private struct AccountWorld {
             }
             try admin.commit(
                 positions,
-                ofGroup: "\(world.prefix)\(worker.rawValue)",
+                ofGroup: worker.group(prefix: world.prefix),
                 topic: name
             )
         }
@@ -734,7 +734,7 @@ extension AccountWorld {
                 topic: source,
                 partition: partition,
                 offset: offset,
-                group: "\(world.prefix)\(worker.rawValue)"
+                group: worker.group(prefix: world.prefix)
             ),
             failedAt: now,
             history: .none
