@@ -117,7 +117,7 @@ package enum ReportAnswer: Equatable, Sendable {
     case verify(isTaken: Bool, isRefused: Bool)
     /// GET: nothing is held under the identifier.
     case notHeld
-    /// GET: 400, and not a word that can be read: the same PUT goes again.
+    /// GET: 400, and no word of whether the report is held: the same PUT goes again.
     case nothingSaid
     /// GET of an earlier report: line items of ours in it, by the bytes of their ids, and whether
     /// they are as sent.

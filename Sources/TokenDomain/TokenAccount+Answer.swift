@@ -55,6 +55,11 @@ extension TokenAccount {
         intent.phase == .doubtful || isOutdated(intent) && intent.takenSince == nil
     }
 
+    /// Whether Apple may have a report that is outdated: it was sent, and nobody said more.
+    private func isInDoubtOutdated(_ intent: ReportIntent) -> Bool {
+        isOutdated(intent) && intent.takenSince == nil && intent.firstSentAt != nil
+    }
+
     /// Whether an answer to such a request is awaited: the report may have become outdated while its
     /// PUT was in flight.
     private func expects(_ request: ReportRequest) -> Bool {
@@ -106,7 +111,15 @@ extension TokenAccount {
             return search(held, in: intent, answer, policy: policy)
         case .notHeld where intent.search != nil:
             return search([:], in: intent, answer, policy: policy)
-        case .notHeld where isOutdated(intent) && intent.takenSince == nil:
+        case .nothingSaid where isInDoubtOutdated(intent):
+            // No PUT of it may go again: for a day only a word of Apple's says that it has it not.
+            let since = min(intent.firstSentAt ?? answer.answeredAt, answer.answeredAt)
+            guard answer.answeredAt - since < ReportPolicy.unverifiableAfter else {
+                return refuse(intent, .unverifiable, answer, policy: policy)
+            }
+            intent.nextAttemptAt = answer.retryAt
+        case .notHeld where isOutdated(intent) && intent.takenSince == nil,
+            .nothingSaid where isOutdated(intent) && intent.takenSince == nil:
             current = nil
             oweInstead(of: intent, at: answer.answeredAt)
             // A duplicate first asks whether its primary was heard.
@@ -118,9 +131,6 @@ extension TokenAccount {
             intent.phase = .doubtful
             intent.takenSince = isTaken ? intent.takenSince ?? answer.answeredAt : intent.takenSince
             intent.keep(isRefused ? answer.errors : [])
-        case .nothingSaid where isOutdated(intent) && intent.takenSince == nil:
-            // No PUT of it may go again: only a word of Apple's says that it has it not.
-            intent.nextAttemptAt = answer.retryAt
         case .notHeld, .nothingSaid:
             guard intent.refusal.isEmpty else {
                 return refuse(intent, .refused, answer, policy: policy)

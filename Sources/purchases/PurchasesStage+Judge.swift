@@ -404,8 +404,8 @@ extension PurchasesStage {
             metrics.count(.repeated, "repeat", of: place.key.lane)
             return .settled("repeat")
         }
-        if let restated = item.restated, isReplay(event, restated, item, now: now) {
-            return try begin(restated, first: item.first, item, event, place, &book, &plan)
+        if let sale = replayed(item.restated, by: event, now: now) {
+            return try begin(sale, first: item.first, item, event, place, &book, &plan)
         }
         book.put(event, number: item.changeNext, of: place)
         item.changeNext += 1
@@ -427,24 +427,23 @@ extension PurchasesStage {
         return .settled("held")
     }
 
-    /// Whether a change is the one that a refused sale came from: its own event was forgotten by then, so that
-    /// the restatement is the dead letter.
-    private func isReplay(
-        _ event: BookedEvent,
-        _ restated: PurchaseEvent,
-        _ item: BookedItem,
+    /// The sale that a restatement brings back, as its dead letter; nil of any other change.
+    private func replayed(
+        _ restated: PurchaseEvent?,
+        by event: BookedEvent,
         now: Timestamp
-    ) -> Bool {
-        guard let change = change(event), change.kind == .restate else {
-            return false
+    ) -> PurchaseEvent? {
+        guard var sale = restated, let change = change(event), change.kind == .restate else {
+            return nil
         }
+        let start = change.referenceLineItemID
         do throws(PurchaseFault) {
-            // What it refers to was found anew each time.
-            return try restated.applying(change, to: change.referenceLineItemID, now: now)
-                == restated
+            guard try sale.applying(change, to: start, now: now) == sale else { return nil }
         } catch {
-            // It is another one.
-            return false
+            return nil
         }
+        // Else the START is found anew.
+        sale.referenceLineItemID = sale.referenceLineItemID ?? start
+        return sale
     }
 }

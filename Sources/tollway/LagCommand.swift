@@ -150,7 +150,8 @@ enum LagCommand {
             topic: topic,
             partitionCount: partitions.count,
             lag: known.reduce(0) { $0 + $1.lag },
-            hasRecords: known.contains { $0.end > 0 }
+            hasRecords: known.contains { $0.end > 0 },
+            isCommitted: known.contains { $0.committed != nil }
         )
     }
 

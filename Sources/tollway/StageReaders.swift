@@ -49,6 +49,8 @@ struct UnreadStage: Equatable {
         var lag: Int64
         /// Whether anything was ever written there.
         var hasRecords: Bool
+        /// Whether the stage has read some of it.
+        var isCommitted = false
     }
 
     var sentence: String
@@ -65,7 +67,7 @@ struct UnreadStage: Equatable {
                 return nil
             }
             let records = waiting.map { "\($0.lag) records wait in \($0.topic)" }
-            let undone = Self.undone(by: worker)
+            let undone = sources.contains(where: \.isCommitted) ? Self.undone(by: worker) : nil
             sentence =
                 "nobody runs \(worker.rawValue): its group \(group) has no members, and "
                 + (records.isEmpty

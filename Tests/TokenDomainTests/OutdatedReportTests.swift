@@ -91,9 +91,17 @@ private typealias Fixtures = ReportFixtures
     ) {
         var account = Self.known(current: Self.intent(status, reason))
         #expect(account.nextRequest == .retrieve)
-        // Only Apple's word that it has none withdraws it: another status may not follow one that it has.
-        #expect(account.hear(.nothingSaid, at: Self.due).isEmpty)
-        #expect(account.current?.status == status && account.nextRequest == .retrieve)
+        // Only Apple's word that it has none withdraws it, for a day: another status may not follow one that
+        // it has.
+        var unheard = account
+        unheard.current?.firstSentAt = Self.due
+        for hours in [0, 12, 23] as [Int64] {
+            #expect(unheard.hear(.nothingSaid, at: Self.due + .hours(hours)).isEmpty)
+            #expect(unheard.current?.status == status && unheard.nextRequest == .retrieve)
+        }
+        let end = unheard.hear(.nothingSaid, at: Self.due + .hours(25))
+        #expect(end.contains { if case .deadLetter = $0 { true } else { false } })
+        #expect(unheard.current?.status == .noLineItem)
         let effects = account.hear(.notHeld, at: Self.due)
         guard case .cancelled? = effects.first, effects.count == 1 else {
             Issue.record("\(effects)")

@@ -60,20 +60,29 @@ import TokenDomain
         isWaitedFor: Bool,
         end: String
     ) throws {
-        func unread(hasRecords: Bool) -> UnreadStage? {
-            UnreadStage(
+        func unread(hasRecords: Bool, isCommitted: Bool = true) -> UnreadStage? {
+            let source = UnreadStage.Source(
+                topic: "t",
+                partitionCount: 12,
+                lag: lag,
+                hasRecords: hasRecords,
+                isCommitted: isCommitted
+            )
+            return UnreadStage(
                 worker,
                 group: "t.\(worker.rawValue)",
                 StageReaders(state: "Empty", memberCount: 0),
-                [.init(topic: "t", partitionCount: 12, lag: lag, hasRecords: hasRecords)]
+                [source]
             )
         }
         let found = try #require(unread(hasRecords: true))
         #expect(found.isWaitedFor == isWaitedFor)
         #expect(found.sentence.hasSuffix(end), "\(found.sentence)")
         #expect(found.sentence.contains(lag > 0 ? "7 records wait in t" : "what comes next"))
-        // Nothing ever came: it can owe nothing.
+        // Nothing ever came, or it never ran: it can owe nothing.
         #expect(unread(hasRecords: false) == nil)
+        let never = try #require(unread(hasRecords: true, isCommitted: false))
+        #expect(never.isWaitedFor == (lag > 0) && !never.sentence.contains(" that it "))
     }
 
     /// Tokens come in, and decode is stopped.

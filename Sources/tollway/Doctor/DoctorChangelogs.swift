@@ -74,9 +74,9 @@ struct DoctorChangelogs {
             findings.append(
                 .warning(
                     .topics,
-                    "\(changelog) is empty in \(text(empty.doubtful)), and \(group) has read on there:"
-                        + " nothing of that left a state, as where all were dead letters, or the"
-                        + " changelog was made anew",
+                    "\(changelog) is empty in \(text(empty.doubtful)), and \(group) has a position there:"
+                        + " nothing is known to have left a state, as of dead letters, of notices that"
+                        + " leave none and before the first record, or the changelog was made anew",
                     "if \(worker.rawValue) ends with 2 or had a state there: keep every STATE_DIR, and"
                         + " see \(TopicSearch.changelogSection)"
                 )

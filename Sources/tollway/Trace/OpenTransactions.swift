@@ -22,26 +22,30 @@ struct OpenTransactions {
         in partitions: Set<TopicPartition>,
         _ configuration: Configuration
     ) throws(CommandFailure) {
-        var wereThere = false
-        self.partitions = try KafkaQuestion.ask(configuration) { admin throws(LogFault) in
-            let ends = try Self.offsets(partitions) { topic throws(LogFault) in
-                try admin.endOffsets(ofTopic: topic)
-            }
-            let giveUpAt = Date() + Self.waitMax
-            var open = partitions
-            while true {
-                let stable = try Self.offsets(open) { topic throws(LogFault) in
-                    try admin.lastStableOffsets(ofTopic: topic)
-                }
-                open = open.filter { (stable[$0] ?? 0) < (ends[$0] ?? 0) }
-                wereThere = wereThere || !open.isEmpty
-                guard !open.isEmpty, Date() < giveUpAt else {
-                    return open.sorted()
-                }
-                Thread.sleep(forTimeInterval: Self.interval)
-            }
+        self = try KafkaQuestion.ask(configuration) { admin throws(LogFault) in
+            try OpenTransactions(in: partitions, admin)
         }
-        self.wereThere = wereThere
+    }
+
+    /// The same of a cluster that is asked already.
+    init(in partitions: Set<TopicPartition>, _ admin: KafkaAdmin) throws(LogFault) {
+        let ends = try Self.offsets(partitions) { topic throws(LogFault) in
+            try admin.endOffsets(ofTopic: topic)
+        }
+        let giveUpAt = Date() + Self.waitMax
+        var open = partitions
+        while true {
+            let stable = try Self.offsets(open) { topic throws(LogFault) in
+                try admin.lastStableOffsets(ofTopic: topic)
+            }
+            open = open.filter { (stable[$0] ?? 0) < (ends[$0] ?? 0) }
+            wereThere = wereThere || !open.isEmpty
+            guard !open.isEmpty, Date() < giveUpAt else {
+                break
+            }
+            Thread.sleep(forTimeInterval: Self.interval)
+        }
+        self.partitions = open.sorted()
     }
 
     private static func offsets(

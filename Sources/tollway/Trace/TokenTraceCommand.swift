@@ -32,7 +32,7 @@ enum TokenTraceCommand {
         )
         let configuration = try KafkaQuestion.configuration()
         let topics = try TopicSearch.open(configuration)
-        try topics.requireChangelog(.reportState, of: .report)
+        try topics.requireChangelog(.reportState, of: .report, configuration)
         var search = TraceSearch(id: id, configuration, topics)
         return try search.print(as: invocation.output, configuration)
     }

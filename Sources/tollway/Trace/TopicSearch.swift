@@ -65,10 +65,40 @@ struct TopicSearch {
 
     /// Wants a stage's changelog to be there: without it nothing is known of what the stage has.
     ///
-    /// - Throws: exit 3 where Kafka shows no such topic.
-    func requireChangelog(_ topic: Topic, of worker: Worker) throws(CommandFailure) {
+    /// Where these credentials may not see it, a note says so, and what they may see is shown.
+    ///
+    /// - Throws: exit 3 where Kafka has no such topic.
+    func requireChangelog(
+        _ topic: Topic,
+        of worker: Worker,
+        _ configuration: Configuration
+    ) throws(CommandFailure) {
         guard partitionCounts[name(topic)] == nil else {
             return
+        }
+        let isHidden = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Bool in
+            do throws(LogFault) {
+                _ = try admin.topic(name(topic))
+                return false
+            } catch {
+                guard case .misconfigured = error else {
+                    throw error
+                }
+                return true
+            }
+        }
+        guard !isHidden else {
+            return Console.say(
+                "these credentials may not see \(name(topic)): what \(worker.rawValue) knows is not shown"
+            )
+        }
+        guard partitionCounts.keys.contains(where: { $0.hasPrefix(prefix) }) else {
+            throw CommandFailure(
+                .nothingMatched,
+                code: "kafka.no_topic",
+                "Kafka shows no topic under the prefix \"\(prefix)\"; see tollway topics plan, and"
+                    + " \(Setting.topicPrefix.fullName)"
+            )
         }
         throw CommandFailure(
             .nothingMatched,
@@ -104,7 +134,15 @@ struct TopicSearch {
                 return false
             }
             // A position behind the end is one in a topic that was there before this one.
-            return found.offset < position && position <= ends[number]
+            guard found.offset < position, position <= ends[number] else {
+                return false
+            }
+            // What it has of the record may lie before the end of a transaction that is not written yet.
+            let state = worker.changelog.map {
+                TopicPartition(topic: name($0), partition: found.partition)
+            }
+            return try OpenTransactions(in: Set([state].compactMap { $0 }), admin).partitions
+                .isEmpty
         } catch {
             guard case .misconfigured = error else {
                 throw error
