@@ -126,9 +126,8 @@ package final class WorkerRun {
                 hosts: configuration.adminHosts,
                 metrics: metrics,
                 health: health,
-                status: { [board, health, worker, instance = configuration.instance] in
-                    board.json
-                        ?? StatusBoard.beginning(worker, instance: instance, health: health)
+                status: { [board, health, worker, configuration] in
+                    board.json ?? Self.beginning(worker, configuration, health)
                 }
             )
             admin.start()
@@ -342,17 +341,24 @@ package final class WorkerRun {
         }
     }
 
+    private static func beginning(
+        _ worker: Worker,
+        _ configuration: Configuration,
+        _ health: Health
+    ) -> [UInt8] {
+        StatusBoard.beginning(
+            worker,
+            instance: configuration.instance,
+            group: worker.group(prefix: configuration.topicPrefix),
+            health: health
+        )
+    }
+
     /// Others are to have the partitions: lets go of them, and ends once they have them.
     private func leave(_ loop: WorkerLoop, _ recordLog: KafkaLog, _ end: WorkerEnd) -> WorkerEnd {
         // A newer instance needs the stores, and with one STATE_DIR their locks.
         loop.abandon()
-        board.publish(
-            StatusBoard.beginning(
-                worker,
-                instance: configuration.instance,
-                health: health
-            )
-        )
+        board.publish(Self.beginning(worker, configuration, health))
         recordLog.close(deadlineMilliseconds: Self.leaveMilliseconds)
         return waitForStop(milliseconds: Self.leftWaitMilliseconds) ? .toldToStop : end
     }

@@ -277,10 +277,8 @@ extension PurchasesStage {
                 isRetracted: flight.isRetraction
             ).refunded
         root.busyWith = nil
-        // One that an earlier version took is said in what its buy still has.
-        if !flight.isRetraction || item.saidIn == nil {
-            item.saidIn = root.sale?.pricingCurrency
-        }
+        // The buy keeps its currency while Apple has the refund.
+        item.saidIn = root.sale?.pricingCurrency
         try book.wake(rootPlace)
         root.touchedAt = now
         book.put(root, at: rootPlace)

@@ -102,7 +102,7 @@ extension PurchaseCheckBook {
         item.terms = terms
         item.share = compiled.share
         item.isRetracted = isRetraction
-        if let buy, !isRetraction {
+        if let buy {
             item.saidIn = buy.sale.pricingCurrency
         }
         items[key] = item
