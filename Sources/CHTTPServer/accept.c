@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -72,9 +73,18 @@ static int evict(struct chttp_server *server)
 
 static void note_address(struct connection *connection, const struct sockaddr_storage *peer)
 {
-    const void *address = peer->ss_family == AF_INET6
-                              ? (const void *)&((const struct sockaddr_in6 *)peer)->sin6_addr
-                              : (const void *)&((const struct sockaddr_in *)peer)->sin_addr;
+    const struct in6_addr *long_address = &((const struct sockaddr_in6 *)peer)->sin6_addr;
+    const struct in_addr *short_address = &((const struct sockaddr_in *)peer)->sin_addr;
+    const void *address = short_address;
+    if (peer->ss_family != AF_INET6) {
+        connection->network = short_address->s_addr;
+    } else {
+        address = long_address;
+        if (IN6_IS_ADDR_V4MAPPED(long_address))
+            memcpy(&connection->network, &long_address->s6_addr[12], 4);
+        else
+            memcpy(&connection->network, long_address, sizeof(connection->network));
+    }
     if (!inet_ntop(peer->ss_family, address, connection->address, sizeof(connection->address)))
         connection->address[0] = 0;
 }

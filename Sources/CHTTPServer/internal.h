@@ -59,6 +59,8 @@ struct connection {
     uint32_t slot;
     enum stage stage;
     char address[48];
+    /* Of an IPv4 address all of it, of an IPv6 one its first 64 bits. */
+    uint64_t network;
 
     enum deadline_kind deadline_kind;
     int64_t deadline_ms;

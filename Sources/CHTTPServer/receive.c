@@ -36,6 +36,34 @@ static void complete(struct connection *connection)
 
 /* Bodies. */
 
+/* Where the server lies in memory nobody outside knows: who shares a place cannot be chosen. */
+static size_t place_of(const struct connection *connection, size_t count)
+{
+    uint64_t salted = connection->network ^ (uint64_t)(uintptr_t)connection->server;
+    return (size_t)((salted * 0x9e3779b97f4a7c15ull) >> 32) % count;
+}
+
+/* The connection of a full lane that is closed: of the network that has most there the one whose last
+ * progress is the longest ago. So nobody who holds many shuts out another, unless they share a place
+ * here, by one chance in PLACE_COUNT. */
+static struct connection *greediest(const struct deadline_list *bodies)
+{
+    enum { PLACE_COUNT = 1024 };
+    uint16_t counts[PLACE_COUNT] = {0};
+    struct connection *connection, *found = bodies->first;
+    uint16_t most = 0;
+    for (connection = bodies->first; connection; connection = connection->later)
+        counts[place_of(connection, PLACE_COUNT)]++;
+    for (connection = bodies->first; connection; connection = connection->later) {
+        uint16_t count = counts[place_of(connection, PLACE_COUNT)];
+        if (count > most) {
+            most = count;
+            found = connection;
+        }
+    }
+    return found;
+}
+
 static void begin_body(struct connection *connection, uint32_t lane, size_t byte_count_max)
 {
     struct chttp_server *server = connection->server;
@@ -48,10 +76,8 @@ static void begin_body(struct connection *connection, uint32_t lane, size_t byte
         chttp_refuse(connection, 413);
         return;
     }
-    /* Where the lane has more than all its connections, the one is closed whose last progress is the
-     * longest ago. */
     if (server->lanes[lane].connection_count > server->lanes[lane].connection_count_max)
-        chttp_refuse(server->deadlines[DEADLINE_BODY + lane].first, 408);
+        chttp_refuse(greediest(&server->deadlines[DEADLINE_BODY + lane]), 408);
     if (connection->wants_continue && connection->unread.count == 0)
         chttp_send_continue(connection);
 }

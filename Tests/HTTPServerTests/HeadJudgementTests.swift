@@ -177,6 +177,26 @@ import Testing
         #expect(loopback.server.refusalCount(status: 408, lane: 1) == 1)
     }
 
+    @Test func `closes of a full lane one of the network that has most in it`() throws {
+        let loopback = try Loopback(Self.limits(laneConnectionCountsMax: [100, 4]))
+        open(loopback)
+        func begin(from host: UInt32) throws -> RawConnection {
+            let connection = try loopback.connect(from: host)
+            connection.send(Self.head(10, path: "/1") + "a")
+            let count = loopback.requests.count
+            #expect(loopback.turn { loopback.requests.count > count })
+            loopback.turn()
+            return connection
+        }
+        // The oldest of all is of another network than those that come without end.
+        let honest = try begin(from: 2)
+        let greedy = try (0..<20).map { _ in try begin(from: 3) }
+        #expect(loopback.turn { greedy[16].answer?.status == 408 })
+        #expect(loopback.server.refusalCount(status: 408, lane: 1) == 17)
+        honest.send("bcdefghij")
+        #expect(loopback.turn { honest.answer?.status == 200 })
+    }
+
     /// Two of four that its lane may have are like any other connection; the two beyond go first.
     @Test func `gives way to a newcomer before idle ones, beyond half of its lane`() throws {
         let loopback = try Loopback(

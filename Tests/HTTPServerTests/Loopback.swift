@@ -15,8 +15,10 @@ final class Loopback {
     }
 
     /// Connects a client; without `reading` one that never reads what comes back.
-    func connect(reading: Bool = true) throws -> RawConnection {
-        let connection = try RawConnection(port: server.port)
+    ///
+    /// `host`: the last byte of its own loopback address.
+    func connect(reading: Bool = true, from host: UInt32 = 1) throws -> RawConnection {
+        let connection = try RawConnection(port: server.port, from: host)
         connection.isReading = reading
         connections.append(connection)
         return connection
@@ -90,19 +92,32 @@ final class RawConnection {
     var isReading = true
     private var unsent: [UInt8] = []
 
-    init(port: UInt16) throws {
+    init(port: UInt16, from host: UInt32 = 1) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        let size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = unsafe Self.withAddress(host, port: 0) {
+            unsafe Glibc.bind(descriptor, $0, size) == 0
+        }
+        let isConnected = unsafe Self.withAddress(1, port: port) {
+            unsafe Glibc.connect(descriptor, $0, size) == 0
+        }
+        guard isBound, isConnected, fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0 else {
+            throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO)
+        }
+    }
+
+    /// Of this machine: 127.0.0.`host`.
+    private static func withAddress<Result>(
+        _ host: UInt32,
+        port: UInt16,
+        _ body: (UnsafePointer<sockaddr>) -> Result
+    ) -> Result {
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        let result = unsafe withUnsafePointer(to: &address) {
-            unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                unsafe Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-            }
-        }
-        guard result == 0, fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0 else {
-            throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO)
+        address.sin_addr.s_addr = (0x7f00_0000 + host).bigEndian
+        return unsafe withUnsafePointer(to: &address) {
+            unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe body($0) }
         }
     }
 
