@@ -150,7 +150,7 @@ struct `tollway ledger` {
             ),
             "\(run.talk)"
         )
-        #expect(run.talk.contains("run tollway ledger verify"))
+        #expect(run.talk.contains("tollway ledger verify --all"))
         #expect(!run.talk.contains("that the ledger has already"))
     }
 
