@@ -156,12 +156,12 @@ package struct CircuitBreaker: Equatable, Sendable {
         after wait: Milliseconds,
         now: Timestamp
     ) -> Change? {
-        var isLogged = false
-        if interval.count > 0, case .probing(trouble, _, _) = state {
-            isLogged = true
-        }
+        let before = state
         stop(trouble, after: max(wait, Self.probeFirst), now: now)
-        return isLogged ? nil : .stopped(trouble)
+        if interval.count > 0, case .probing(trouble, _, _) = before {
+            return nil
+        }
+        return .stopped(trouble)
     }
 
     private mutating func stop(_ trouble: LaneTrouble, after wait: Milliseconds, now: Timestamp) {

@@ -139,8 +139,7 @@ extension ReportAnswer {
         switch self {
         case .again(isDoubtful: false, _), .lane(.noKey, _): false
         case .accepted, .verified, .verify, .notHeld, .nothingSaid, .found, .again, .serialise,
-            .futureDate,
-            .lane, .rejected:
+            .futureDate, .lane, .rejected:
             true
         }
     }

@@ -52,12 +52,12 @@ extension TokenAccount {
     ///
     /// Of what is outdated it shows whether Apple has it; if not, it is withdrawn.
     private func isDoubtful(_ intent: ReportIntent) -> Bool {
-        intent.phase == .doubtful || isOutdated(intent) && intent.takenSince == nil
+        intent.phase == .doubtful || isToBeWithdrawn(intent)
     }
 
-    /// Whether Apple may have a report that is outdated: it was sent, and nobody said more.
-    private func isInDoubtOutdated(_ intent: ReportIntent) -> Bool {
-        isOutdated(intent) && intent.takenSince == nil && intent.firstSentAt != nil
+    /// Whether it is outdated, and Apple never said that its identifier is taken.
+    private func isToBeWithdrawn(_ intent: ReportIntent) -> Bool {
+        isOutdated(intent) && intent.takenSince == nil
     }
 
     /// Whether an answer to such a request is awaited: the report may have become outdated while its
@@ -111,15 +111,14 @@ extension TokenAccount {
             return search(held, in: intent, answer, policy: policy)
         case .notHeld where intent.search != nil:
             return search([:], in: intent, answer, policy: policy)
-        case .nothingSaid where isInDoubtOutdated(intent):
+        case .nothingSaid where isToBeWithdrawn(intent) && intent.firstSentAt != nil:
             // No PUT of it may go again: for a day only a word of Apple's says that it has it not.
             let since = min(intent.firstSentAt ?? answer.answeredAt, answer.answeredAt)
             guard answer.answeredAt - since < ReportPolicy.unverifiableAfter else {
                 return refuse(intent, .unverifiable, answer, policy: policy)
             }
             intent.nextAttemptAt = answer.retryAt
-        case .notHeld where isOutdated(intent) && intent.takenSince == nil,
-            .nothingSaid where isOutdated(intent) && intent.takenSince == nil:
+        case .notHeld where isToBeWithdrawn(intent), .nothingSaid where isToBeWithdrawn(intent):
             current = nil
             oweInstead(of: intent, at: answer.answeredAt)
             // A duplicate first asks whether its primary was heard.

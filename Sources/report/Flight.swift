@@ -87,10 +87,10 @@ struct PlacedAnswer {
 
         /// A look-up that shows no report: so begins each try after a failure, and it is no recovery.
         var findsNothing: Bool {
-            if case .report(let answer) = self, answer.meaning == .nothingSaid {
-                return true
+            switch self {
+            case .report(let answer): [.notHeld, .nothingSaid].contains(answer.meaning)
+            case .accountToken: false
             }
-            return isNotHeld
         }
 
         /// Apple has no report under the identifier that was looked up.

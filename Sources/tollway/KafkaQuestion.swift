@@ -86,3 +86,18 @@ extension KafkaAdmin {
             .filter { $0.value > 0 }
     }
 }
+
+extension KafkaAdmin {
+    /// Whether a topic that Kafka does not list may be there, and these credentials may not see it.
+    func isHidden(_ topic: String) throws(LogFault) -> Bool {
+        do throws(LogFault) {
+            _ = try self.topic(topic)
+            return false
+        } catch {
+            guard case .misconfigured = error else {
+                throw error
+            }
+            return true
+        }
+    }
+}

@@ -222,31 +222,11 @@ import TokenWire
         sentence: String
     ) throws {
         let outcome = kind.map { LedgerMaker.outcome(1, outcome: $0) }
-        var deadLetters: [TraceDeadLetter] = []
-        if let replayedAfter {
-            let found = TopicReader.Found(
-                topic: Topic.deadLetters(.report).name(prefix: "t."),
-                partition: 0,
-                offset: 1,
-                timestamp: 1,
-                key: [],
-                value: [],
-                headers: [:]
-            )
-            var deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
-            deadLetter.settled = .init(
-                state: .replayed,
-                deadLetterTimestamp: 1,
-                replayID: "r",
-                at: LedgerMaker.time.milliseconds + replayedAfter,
-                target: "t"
-            )
-            deadLetters.append(deadLetter)
-        }
+        let deadLetter = try replayedAfter.map { try Self.deadLetter(.report, replayedAfter: $0) }
         let standing = TraceStanding(
             id: TokenID("t-1"),
             account: nil,
-            deadLetters: deadLetters,
+            deadLetters: [deadLetter].compactMap { $0 },
             now: LedgerMaker.time,
             outcome: outcome
         )
@@ -254,6 +234,31 @@ import TokenWire
         let lines = standing.lines
         #expect(lines.count == 1)
         #expect(lines.first?.contains(sentence.replacing("#", with: time)) == true, "\(lines)")
+    }
+
+    /// One that was replayed so many milliseconds after the ledger's time.
+    private static func deadLetter(
+        _ stage: Worker,
+        replayedAfter milliseconds: Int64
+    ) throws -> TraceDeadLetter {
+        let found = TopicReader.Found(
+            topic: Topic.deadLetters(stage).name(prefix: "t."),
+            partition: 0,
+            offset: 1,
+            timestamp: 1,
+            key: [],
+            value: [],
+            headers: [:]
+        )
+        var deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
+        deadLetter.settled = .init(
+            state: .replayed,
+            deadLetterTimestamp: 1,
+            replayID: "r",
+            at: LedgerMaker.time.milliseconds + milliseconds,
+            target: "t"
+        )
+        return deadLetter
     }
 
     /// Goal: what report has read and lost is not called on its way, nor forgotten.
@@ -274,31 +279,13 @@ import TokenWire
         isAccepted: Bool,
         sentence: String
     ) throws {
-        var deadLetters: [TraceDeadLetter] = []
-        if let replayedBefore {
-            let found = TopicReader.Found(
-                topic: Topic.deadLetters(.decode).name(prefix: "t."),
-                partition: 0,
-                offset: 1,
-                timestamp: 1,
-                key: [],
-                value: [],
-                headers: [:]
-            )
-            var deadLetter = try #require(TraceDeadLetter(found, prefix: "t.", deadlineDays: 10))
-            deadLetter.settled = .init(
-                state: .replayed,
-                deadLetterTimestamp: 1,
-                replayID: "r",
-                at: LedgerMaker.time.milliseconds - replayedBefore,
-                target: "t"
-            )
-            deadLetters.append(deadLetter)
+        let deadLetter = try replayedBefore.map {
+            try Self.deadLetter(.decode, replayedAfter: -$0)
         }
         let lines = TraceStanding(
             id: TokenID("t-1"),
             account: nil,
-            deadLetters: deadLetters,
+            deadLetters: [deadLetter].compactMap { $0 },
             now: LedgerMaker.time,
             outcome: isAccepted ? LedgerMaker.outcome(1) : nil,
             unaccountedAt: LedgerMaker.time.milliseconds

@@ -231,36 +231,28 @@ import TokenDomain
         )
     }
 
-    @Test(arguments: [
-        (#"{"worker":"report","kafka":{"group":"t.report","clusterId":"c"}}"#, true),
-        (#"{"worker":"report","kafka":{"group":"other.report","clusterId":"c"}}"#, false),
-        (#"{"worker":"report","kafka":{"group":"t.report","clusterId":"d"}}"#, false),
-        (#"{"worker":"ingest"}"#, true), (#"{"worker":"decode"}"#, false), ("{}", false),
-    ])
+    /// While Kafka is away nobody knows its name, and the prefix alone decides.
+    @Test(
+        arguments: [
+            (#"{"worker":"report","kafka":{"group":"t.report","clusterId":"c"}}"#, "c", true),
+            (#"{"worker":"report","kafka":{"group":"other.report","clusterId":"c"}}"#, "c", false),
+            (#"{"worker":"report","kafka":{"group":"t.report","clusterId":"d"}}"#, "c", false),
+            (#"{"worker":"ingest"}"#, "c", true), (#"{"worker":"decode"}"#, "c", false),
+            ("{}", "c", false),
+            (#"{"worker":"report","kafka":{"group":"t.report","clusterId":"c"}}"#, nil, true),
+            (#"{"worker":"report","kafka":{"group":"t.report"}}"#, nil, true),
+            (#"{"worker":"report","kafka":{"group":"other.report","clusterId":"c"}}"#, nil, false),
+            (#"{"worker":"ingest"}"#, nil, true), (#"{"worker":"decode"}"#, nil, false),
+        ] as [(String, String?, Bool)]
+    )
     func `takes from ports that nobody named only what is of this pipeline`(
         status: String,
+        clusterID: String?,
         isTaken: Bool
     ) throws {
         var snapshot = Self.snapshot()
         snapshot.prefix = "t."
-        snapshot.clusterID = "c"
-        let object = try JSONSerialization.jsonObject(with: Data(status.utf8)) as? [String: Any]
-        #expect(AdminPorts.isOfPipeline(object, snapshot) == isTaken)
-    }
-
-    @Test(arguments: [
-        (#"{"worker":"report","kafka":{"group":"t.report","clusterId":"c"}}"#, true),
-        (#"{"worker":"report","kafka":{"group":"t.report"}}"#, true),
-        (#"{"worker":"report","kafka":{"group":"other.report","clusterId":"c"}}"#, false),
-        (#"{"worker":"ingest"}"#, true), (#"{"worker":"decode"}"#, false),
-    ])
-    func `takes from such ports what has its prefix while Kafka is away`(
-        status: String,
-        isTaken: Bool
-    ) throws {
-        var snapshot = Self.snapshot()
-        snapshot.prefix = "t."
-        snapshot.clusterID = nil
+        snapshot.clusterID = clusterID
         let object = try JSONSerialization.jsonObject(with: Data(status.utf8)) as? [String: Any]
         #expect(AdminPorts.isOfPipeline(object, snapshot) == isTaken)
     }

@@ -194,7 +194,7 @@ package struct LineItemCompiler {
         guard let converted = context.terms.convert(priced.exclusive),
             let inclusive = context.terms.convert(priced.inclusive)
         else {
-            throw overflow
+            throw .beyondRange
         }
         // Refunds were rounded one by one: together they may be a thousandth more.
         let exclusive = max(converted, refunded.reported)
@@ -202,7 +202,7 @@ package struct LineItemCompiler {
         if sale.subscriptionEvent == .payment, amounts.inclusive == .zero,
             context.revision != .retraction
         {
-            throw withoutAmount
+            throw .paymentOfNothing
         }
         let net =
             context.revision == .retraction
@@ -228,7 +228,7 @@ package struct LineItemCompiler {
             let withoutTax = context.terms.convert(priced.exclusive),
             let ofTax = context.terms.convert(priced.tax)
         else {
-            throw overflow
+            throw .beyondRange
         }
         // A refund of all of it has the three amounts of the buy, whose tax is made so.
         let isOfAll = others.priced == .zero && priced.exclusive == bought.priced
@@ -246,7 +246,7 @@ package struct LineItemCompiler {
         tax: Milliunits
     ) throws(PurchaseFault) -> AmountTriple {
         guard let inclusive = exclusive.adding(tax) else {
-            throw overflow
+            throw .beyondRange
         }
         return AmountTriple(tax: tax, exclusive: exclusive, inclusive: inclusive)
     }
@@ -275,20 +275,18 @@ package struct LineItemCompiler {
                 repair: "Send no less than what was refunded, or restate the refunds first."
             )
     }
+}
 
-    private var withoutAmount: PurchaseFault {
-        PurchaseFault(
-            .paymentWithoutAmount,
-            .amountTaxInclusive,
-            repair: "Send SUBSCRIPTION_PAYMENT only of what is not 0 in the reporting currency."
-        )
-    }
-
-    private var overflow: PurchaseFault {
-        PurchaseFault(
-            .outOfRange,
-            .amountTaxInclusive,
-            repair: "Send amounts in thousandths of the currency's unit: this is beyond 64 bits."
-        )
-    }
+/// What the conversion into the reporting currency may come to, and no line item may hold.
+extension PurchaseFault {
+    static let paymentOfNothing = PurchaseFault(
+        .paymentWithoutAmount,
+        .amountTaxInclusive,
+        repair: "Send SUBSCRIPTION_PAYMENT only of what is not 0 in the reporting currency."
+    )
+    static let beyondRange = PurchaseFault(
+        .outOfRange,
+        .amountTaxInclusive,
+        repair: "Send amounts in thousandths of the currency's unit: this is beyond 64 bits."
+    )
 }

@@ -68,10 +68,13 @@ package struct PurchaseRules {
     }
 
     private mutating func add(_ rule: PurchaseRule, _ field: PurchaseField, _ repair: String) {
-        guard !unreadable.contains(field) else {
-            return
+        add(PurchaseFault(rule, field, repair: repair))
+    }
+
+    private mutating func add(_ fault: PurchaseFault) {
+        if !unreadable.contains(where: { $0.rawValue == fault.field }) {
+            found.append(fault)
         }
-        found.append(PurchaseFault(rule, field, repair: repair))
     }
 
     private mutating func require(_ isPresent: Bool, _ field: PurchaseField, of what: String) {
@@ -322,19 +325,10 @@ package struct PurchaseRules {
     /// What the sale's own rate makes of it: known before any rates file is asked.
     private mutating func judgeConverted(_ amounts: AmountTriple, at rate: ExchangeRate) {
         guard let inclusive = rate.convert(amounts.inclusive) else {
-            add(
-                .outOfRange,
-                .amountTaxInclusive,
-                "Send amounts in thousandths of the currency's unit: converted, it is beyond 64 bits."
-            )
-            return
+            return add(.beyondRange)
         }
         if event.subscriptionEvent == .payment, inclusive == .zero {
-            add(
-                .paymentWithoutAmount,
-                .amountTaxInclusive,
-                "Send SUBSCRIPTION_PAYMENT only of what is not 0 in the reporting currency."
-            )
+            add(.paymentOfNothing)
         }
     }
 }

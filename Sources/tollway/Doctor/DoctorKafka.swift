@@ -153,15 +153,8 @@ struct DoctorKafka {
         _ admin: KafkaAdmin
     ) throws(LogFault) -> Set<String> {
         var hidden: Set<String> = []
-        for name in names {
-            do throws(LogFault) {
-                _ = try admin.topic(name)
-            } catch {
-                guard case .misconfigured = error else {
-                    throw error
-                }
-                hidden.insert(name)
-            }
+        for name in names where try admin.isHidden(name) {
+            hidden.insert(name)
         }
         return hidden
     }

@@ -50,7 +50,7 @@ struct ReportLateness {
             CalendarMonth(of: oldest) != month
                 && outcome.details.deadline == ReportPolicy.deadline(ofSale: oldest)
         }
-        guard !isFor || isOthers == true else {
+        if isFor, isOthers != true {
             return ownLate
         }
         return sales.contains { CalendarMonth(of: $0) == month } ? monthLate : 0

@@ -120,7 +120,7 @@ final class AdminPorts {
             // The door has no group, and says nothing of its Kafka.
             return worker == Worker.ingest.rawValue
         }
-        guard group == "\(snapshot.prefix)\(worker)" else {
+        guard group == Worker(rawValue: worker)?.group(prefix: snapshot.prefix) else {
             return false
         }
         return snapshot.clusterID.map { $0 == kafka["clusterId"] as? String } ?? true

@@ -76,16 +76,8 @@ struct TopicSearch {
         guard partitionCounts[name(topic)] == nil else {
             return
         }
-        let isHidden = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Bool in
-            do throws(LogFault) {
-                _ = try admin.topic(name(topic))
-                return false
-            } catch {
-                guard case .misconfigured = error else {
-                    throw error
-                }
-                return true
-            }
+        let isHidden = try KafkaQuestion.ask(configuration) { admin throws(LogFault) in
+            try admin.isHidden(name(topic))
         }
         guard !isHidden else {
             return Console.say(
@@ -139,10 +131,9 @@ struct TopicSearch {
             }
             // What it has of the record may lie before the end of a transaction that is not written yet.
             let state = worker.changelog.map {
-                TopicPartition(topic: name($0), partition: found.partition)
+                [TopicPartition(topic: name($0), partition: found.partition)]
             }
-            return try OpenTransactions(in: Set([state].compactMap { $0 }), admin).partitions
-                .isEmpty
+            return try OpenTransactions(in: Set(state ?? []), admin).partitions.isEmpty
         } catch {
             guard case .misconfigured = error else {
                 throw error
