@@ -21,6 +21,8 @@ final class WorkerTelemetry: LoopTelemetry {
     private let view: WorkerView
     private var completedSeries: [String: Counter.Series] = [:]
     private var receivedSeries: [Int: Counter.Series] = [:]
+    /// Of each source.
+    private let clockBehind: [Gauge.Series]
 
     init(
         worker: Worker,
@@ -85,6 +87,14 @@ final class WorkerTelemetry: LoopTelemetry {
                 help: "Partitions whose state is still being read from the changelog.",
                 labels: ["stage"]
             ).series(stage)
+        let clockBehind = metrics.gauge(
+            "clock_behind_seconds",
+            help: "By how much the latest record last read from a topic, by its own time, was ahead"
+                + " of this machine's clock; 0 where it was not. On every topic of a stage: its"
+                + " clock is behind. On one: the clock of who writes that topic is ahead.",
+            labels: ["stage", "topic"]
+        )
+        self.clockBehind = sources.map { clockBehind.series(stage, $0) }
         for code in worker.deadLetterCodes {
             _ = deadLetters.series(stage, String(Fault(code: code, message: "").reason))
         }
@@ -113,11 +123,15 @@ final class WorkerTelemetry: LoopTelemetry {
 
     func received(_ batch: RecordBatch) {
         var counts = [Int64](repeating: 0, count: sources.count)
+        var newest = counts
         for record in batch.records {
             counts[record.topic] += 1
+            newest[record.topic] = max(newest[record.topic], record.timestampMilliseconds)
         }
+        let now = WallClock.nowMilliseconds()
         for (topic, count) in counts.enumerated() where count > 0 {
             receivedSeries[topic]?.add(count)
+            clockBehind[topic].set(Double(max(0, newest[topic] - now)) / 1_000)
         }
         view.received(batch, sources: sources)
     }

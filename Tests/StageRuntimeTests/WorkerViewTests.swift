@@ -129,4 +129,44 @@ private final class IdleStage: Stage {
         let forwarded = #"tollway_records_completed_total{stage="decode",outcome="forwarded"} 0"#
         #expect(series("records_completed_total").map(String.init) == [forwarded])
     }
+
+    @Test func `tells how far the clock is behind what is read from a topic`() {
+        let telemetry = WorkerTelemetry(
+            worker: .report,
+            sources: ["ahead", "behind"],
+            log: Log(worker: "report", format: .json, write: { _ in }),
+            metrics: metrics,
+            health: Health(),
+            view: view()
+        )
+        let now = WallClock.nowMilliseconds()
+        var batch = RecordBatch()
+        for (topic, milliseconds) in [(0, now), (0, now + 7_200_000), (1, now - 60_000), (0, -1)] {
+            batch.records.append(
+                RecordBatch.Record(
+                    topic: topic,
+                    partition: 0,
+                    offset: Int64(batch.records.count),
+                    timestampMilliseconds: milliseconds,
+                    key: .absent,
+                    value: .absent,
+                    headers: .absent
+                )
+            )
+        }
+        telemetry.received(batch)
+        let shown = series("clock_behind_seconds")
+        #expect(shown.count == 2)
+        #expect(shown.contains { $0.hasSuffix(#"topic="behind"} 0"#) }, "\(shown)")
+        let ahead = shown.compactMap {
+            $0.hasPrefix(
+                #"tollway_clock_behind_seconds{stage="report",topic="ahead"} "#
+            ) ? Double($0.split(separator: " ").last ?? "") : nil
+        }
+        #expect(ahead.count == 1 && ahead.allSatisfy { (7_190...7_200).contains($0) }, "\(shown)")
+
+        batch.records.removeAll { $0.timestampMilliseconds > now }
+        telemetry.received(batch)
+        #expect(series("clock_behind_seconds").allSatisfy { $0.hasSuffix(" 0") })
+    }
 }
