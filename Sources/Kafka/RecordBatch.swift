@@ -119,6 +119,20 @@ package struct RecordBatch: Sendable {
         return oldest == .max ? nil : oldest
     }
 
+    /// Shows the last record of each run of one partition: records of a partition mostly lie together,
+    /// and what asks for its last offset alone need not look at each.
+    package func forEachRunEnd(_ visit: (Record) -> Void) {
+        for (index, record) in records.enumerated() {
+            let next = index + 1
+            if next < records.count, records[next].partition == record.partition,
+                records[next].topic == record.topic
+            {
+                continue
+            }
+            visit(record)
+        }
+    }
+
     /// Forgets the records and keeps the memory.
     package mutating func removeAll() {
         arena.removeAll(keepingCapacity: true)

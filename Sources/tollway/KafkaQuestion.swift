@@ -85,9 +85,22 @@ extension KafkaAdmin {
         try topics().reduce(into: [:]) { $0[$1.name] = $1.partitions.count }
             .filter { $0.value > 0 }
     }
-}
 
-extension KafkaAdmin {
+    /// How many partitions a topic has; nil where it is not there.
+    ///
+    /// - Throws: ``LogFault/misconfigured(message:)`` where these credentials may not see it: a list
+    ///   of topics leaves it out like one that is not there.
+    func partitionCount(of topic: String) throws(LogFault) -> Int? {
+        if let count = try partitionCounts()[topic] {
+            return count
+        }
+        // The embedded broker hides nothing, and makes a topic that is asked for by its name.
+        guard !EmbeddedBroker.isClusterID(try clusterID()) else {
+            return nil
+        }
+        return try self.topic(topic)?.partitions.count
+    }
+
     /// Whether a topic that Kafka does not list may be there, and these credentials may not see it.
     func isHidden(_ topic: String) throws(LogFault) -> Bool {
         do throws(LogFault) {

@@ -66,7 +66,7 @@ enum LagCommand {
         let prefix = configuration.topicPrefix
         let rows = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> [Row] in
             let clusterID = try admin.clusterID()
-            let there = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
+            let there = try admin.partitionCounts()
             var rows: [Row] = []
             var silentNodes: Set<Int32> = []
             for worker in workers {
@@ -78,7 +78,7 @@ enum LagCommand {
                 )
                 for topic in worker.sources.map({ $0.name(prefix: prefix) }) {
                     var row = Row(worker: worker, topic: topic, readers: readers)
-                    if there.contains(topic) {
+                    if there[topic] != nil {
                         row.partitions = try knownPartitions(
                             of: topic,
                             group: worker.group(prefix: prefix),

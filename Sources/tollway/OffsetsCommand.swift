@@ -87,11 +87,11 @@ enum OffsetsCommand {
         prefix: String,
         _ admin: KafkaAdmin
     ) throws(LogFault) -> [Row] {
-        let there = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
+        let there = try admin.partitionCounts()
         var rows: [Row] = []
         for worker in workers {
             let topics = worker.sources.map { $0.name(prefix: prefix) }
-            for topic in topics where there.contains(topic) {
+            for topic in topics where there[topic] != nil {
                 let partitions = try LagCommand.partitions(
                     of: topic,
                     group: worker.group(prefix: prefix),

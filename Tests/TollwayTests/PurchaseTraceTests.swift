@@ -215,7 +215,7 @@ import TokenWire
             lineItemID: "sale-1",
             purchaseKey: key,
             configuration,
-            try TopicSearch.open(configuration)
+            try TopicSearch.open(stateOf: .purchases, configuration)
         )
         try search.readBook(Array(key.utf8))
         #expect(search.book.standings.values.map(\.wait) == ["sent"])

@@ -611,7 +611,11 @@ import TokenWire
         let world = try TraceWorld()
         let configuration = try world.configuration
         let id = TokenID("t-1")
-        var search = TraceSearch(id: id, configuration, try TopicSearch.open(configuration))
+        var search = TraceSearch(
+            id: id,
+            configuration,
+            try TopicSearch.open(stateOf: .report, configuration)
+        )
         try search.readState()
         #expect(search.account == nil)
 

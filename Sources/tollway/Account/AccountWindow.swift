@@ -220,9 +220,9 @@ struct AccountPositions {
         committed = try KafkaQuestion.ask(configuration) {
             admin throws(LogFault) -> [Topic: [Int64]] in
             var found: [Topic: [Int64]] = [:]
-            let there = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
+            let there = try admin.partitionCounts()
             // A deployment without sales has no topic of them.
-            for (worker, topic) in Self.pairs where there.contains(topic.name(prefix: prefix)) {
+            for (worker, topic) in Self.pairs where there[topic.name(prefix: prefix)] != nil {
                 let offsets = try admin.committedOffsets(
                     ofGroup: worker.group(prefix: prefix),
                     topic: topic.name(prefix: prefix)
@@ -256,11 +256,11 @@ struct AccountEnds {
     init(_ configuration: Configuration) throws(CommandFailure) {
         ends = try KafkaQuestion.ask(configuration) {
             admin throws(LogFault) -> [Topic: [Int64]] in
-            let there = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
+            let there = try admin.partitionCounts()
             var found: [Topic: [Int64]] = [:]
             for topic in Self.topics {
                 let name = topic.name(prefix: configuration.topicPrefix)
-                if there.contains(name) {
+                if there[name] != nil {
                     found[topic] = try admin.endOffsets(ofTopic: name)
                 }
             }

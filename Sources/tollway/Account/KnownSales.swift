@@ -8,14 +8,14 @@ internal import TokenDomain
 enum KnownSales {
     /// Whether a topic has had a record, also one that was removed; nil where it is not there.
     ///
-    /// - Throws: exit 6 without Kafka.
+    /// - Throws: exit 6 without Kafka, 1 where these credentials may not see the topic.
     static func hadRecords(
         _ topic: Topic,
         _ configuration: Configuration
     ) throws(CommandFailure) -> Bool? {
         let name = topic.name(prefix: configuration.topicPrefix)
         return try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Bool? in
-            guard try admin.partitionCounts()[name] != nil else {
+            guard try admin.partitionCount(of: name) != nil else {
                 return nil
             }
             return try admin.endOffsets(ofTopic: name).contains { $0 > 0 }

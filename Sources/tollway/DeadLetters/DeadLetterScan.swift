@@ -18,13 +18,16 @@ struct DeadLetterScan {
 
     /// The dead-letter topics that are there.
     ///
-    /// - Throws: exit 3 where none is.
+    /// - Throws: exit 3 where none is, 1 where these credentials may not see one of the filter's.
     func stages() throws(CommandFailure) -> [Worker] {
-        let names = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Set<String> in
-            Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
-        }
-        let stages = filter.stages.filter {
-            names.contains(Topic.deadLetters($0).name(prefix: prefix))
+        let stages = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> [Worker] in
+            var stages: [Worker] = []
+            for stage in filter.stages
+            where try admin.partitionCount(of: Topic.deadLetters(stage).name(prefix: prefix)) != nil
+            {
+                stages.append(stage)
+            }
+            return stages
         }
         guard !stages.isEmpty else {
             throw CommandFailure(
@@ -53,7 +56,7 @@ struct DeadLetterScan {
         var settled = SettledDeadLetters(countingRun: runID)
         let topic = Topic.deadLetterReplays.name(prefix: prefix)
         let isThere = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Bool in
-            try admin.topics().contains { $0.name == topic && !$0.partitions.isEmpty }
+            try admin.partitionCount(of: topic) != nil
         }
         guard isThere else {
             return settled
@@ -189,15 +192,13 @@ struct DeadLetterScan {
     private func partitions(
         _ stages: [Worker]
     ) throws(CommandFailure) -> Set<TopicPartition> {
-        let topics = try KafkaQuestion.ask(configuration) {
-            admin throws(LogFault) -> [TopicDescription] in
-            try admin.topics()
+        let counts = try KafkaQuestion.ask(configuration) { admin throws(LogFault) in
+            try admin.partitionCounts()
         }
         var found: Set<TopicPartition> = []
         for stage in stages {
             let name = Topic.deadLetters(stage).name(prefix: prefix)
-            let count = topics.first { $0.name == name }?.partitions.count ?? 0
-            for partition in 0..<count
+            for partition in 0..<(counts[name] ?? 0)
             where filter.partitions.isEmpty
                 || filter.partitions.contains(where: { $0.contains(Int64(partition)) })
             {

@@ -133,14 +133,15 @@ struct Ledger {
         _ absorb: (UInt64, Span<UInt8>) throws(WireFault) -> Void
     ) throws(CommandFailure) {
         let topic = ledger.name(prefix: configuration.topicPrefix)
-        let partitionCount = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int in
-            try admin.topics().first { $0.name == topic }?.partitions.count ?? 0
+        let partitionCount = try KafkaQuestion.ask(configuration) {
+            admin throws(LogFault) -> Int? in
+            try admin.partitionCount(of: topic)
         }
-        guard partitionCount > 0 else {
+        guard let partitionCount else {
             throw CommandFailure(
                 .failed,
                 code: "kafka.no_topic",
-                "Kafka shows no topic \(topic), so nobody knows what has gone already:"
+                "Kafka shows no topic \(topic), so it is unknown which reports Apple has accepted:"
                     + " see tollway topics plan"
             )
         }

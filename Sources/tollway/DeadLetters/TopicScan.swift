@@ -98,16 +98,16 @@ struct TopicScan {
 
     /// One place in every partition of a topic.
     ///
-    /// - Throws: exit 3 where the topic is not there.
+    /// - Throws: exit 3 where the topic is not there, 1 where these credentials may not see it.
     static func places(
         of topic: String,
         from start: LogBrowser.Start,
         _ configuration: Configuration
     ) throws(CommandFailure) -> [TopicPartition: LogBrowser.Start] {
-        let count = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int in
-            try admin.topics().first { $0.name == topic }?.partitions.count ?? 0
+        let count = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int? in
+            try admin.partitionCount(of: topic)
         }
-        guard count > 0 else {
+        guard let count else {
             throw CommandFailure(
                 .nothingMatched,
                 code: "kafka.no_topic",
@@ -169,14 +169,7 @@ struct TopicScan {
         let markCount = marks.count
         var reached: [TopicPartition: Int64] = [:]
         var hasMoved = false
-        for (index, record) in batch.records.enumerated() {
-            // Records of one partition mostly lie together: one look-up for all of them.
-            let next = index + 1
-            if next < batch.records.count, batch.records[next].partition == record.partition,
-                batch.records[next].topic == record.topic
-            {
-                continue
-            }
+        batch.forEachRunEnd { record in
             let partition = TopicPartition(
                 topic: topics[record.topic],
                 partition: record.partition

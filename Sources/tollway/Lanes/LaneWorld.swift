@@ -32,8 +32,7 @@ struct LaneWorld {
         let name = Topic.laneOrders.name(prefix: configuration.topicPrefix)
         let (clusterID, isThere) = try KafkaQuestion.ask(configuration) {
             admin throws(LogFault) -> (String, Bool) in
-            let isThere = try admin.topics().contains { $0.name == name && !$0.partitions.isEmpty }
-            return (try admin.clusterID(), isThere)
+            (try admin.clusterID(), try admin.partitionCount(of: name) != nil)
         }
         guard isThere else {
             throw CommandFailure(

@@ -134,7 +134,7 @@ struct LedgerReader {
     ) throws(CommandFailure) {
         let name = Topic.purchasesOutcomes.name(prefix: configuration.topicPrefix)
         let isThere = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Bool in
-            try admin.topics().contains { $0.name == name && !$0.partitions.isEmpty }
+            try admin.partitionCount(of: name) != nil
         }
         guard isThere else {
             return

@@ -217,7 +217,8 @@ enum ReportCommand {
         of id: TokenID,
         _ configuration: Configuration
     ) throws(CommandFailure) -> TokenAccount? {
-        var search = TraceSearch(id: id, configuration, try TopicSearch.open(configuration))
+        let topics = try TopicSearch.open(stateOf: .report, configuration)
+        var search = TraceSearch(id: id, configuration, topics)
         do throws(LogFault) {
             try search.readState()
         } catch {

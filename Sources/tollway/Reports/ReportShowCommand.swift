@@ -106,7 +106,18 @@ enum ReportShowCommand {
         _ token: TokenID,
         _ configuration: Configuration
     ) throws(CommandFailure) -> ReportIntent? {
-        var search = TraceSearch(id: token, configuration, try TopicSearch.open(configuration))
+        let topics: TopicSearch
+        do throws(CommandFailure) {
+            topics = try TopicSearch.open(stateOf: .report, configuration)
+        } catch {
+            guard error.exit == .nothingMatched else {
+                throw error
+            }
+            // What the ledger and Apple say is shown all the same.
+            Console.say(error.message)
+            return nil
+        }
+        var search = TraceSearch(id: token, configuration, topics)
         do throws(LogFault) {
             try search.readState()
             let held = [search.account?.current].compactMap { $0 } + (try search.readWaiting())

@@ -32,8 +32,8 @@ enum PurchaseTraceCommand {
             that is not set. Without, the sale is looked for from the newest records back until
             one is found: in what came in within seven days, and then in the ledger of sales. An
             old one takes some seconds for each million sales. A sale without customer has its
-            token's id as NAME. Exit 3 if Kafka knows nothing of it, 75 if a transaction that does
-            not end may hide it.
+            token's id as NAME. Exit 3 if Kafka knows nothing of it, or has no topic of purchases'
+            state, 75 if a transaction that does not end may hide it.
             """,
         run: run
     )
@@ -52,7 +52,7 @@ enum PurchaseTraceCommand {
             purchaseKey: key,
             isEverything: invocation.has("--all"),
             configuration,
-            try TopicSearch.open(configuration)
+            try TopicSearch.open(stateOf: .purchases, configuration)
         )
         search.isNameTakenForKey =
             configuration.ingestCustomerKeyFile == nil

@@ -31,8 +31,7 @@ enum TokenTraceCommand {
             try invocation.onlyOperand(named: "EXTERNAL-PURCHASE-ID")
         )
         let configuration = try KafkaQuestion.configuration()
-        let topics = try TopicSearch.open(configuration)
-        try topics.requireChangelog(.reportState, of: .report, configuration)
+        let topics = try TopicSearch.open(stateOf: .report, configuration)
         var search = TraceSearch(id: id, configuration, topics)
         return try search.print(as: invocation.output, configuration)
     }

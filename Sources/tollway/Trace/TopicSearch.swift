@@ -25,15 +25,26 @@ struct TopicSearch {
         reader = TopicReader(configuration)
     }
 
-    /// Asks Kafka what a search must know before it reads.
-    static func open(_ configuration: Configuration) throws(CommandFailure) -> TopicSearch {
-        try KafkaQuestion.ask(configuration) { (admin) throws(LogFault) -> TopicSearch in
+    /// Asks Kafka what a search must know before it reads what a stage has in its changelog.
+    ///
+    /// - Throws: exit 3 where Kafka has no such changelog: without it nothing is known of what the
+    ///   stage has.
+    static func open(
+        stateOf worker: Worker,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> TopicSearch {
+        let search = try KafkaQuestion.ask(configuration) {
+            (admin) throws(LogFault) -> TopicSearch in
             TopicSearch(
                 configuration,
                 partitionCounts: try admin.partitionCounts(),
                 isEmbedded: EmbeddedBroker.isClusterID(try admin.clusterID())
             )
         }
+        if let changelog = worker.changelog {
+            try search.require(changelog, of: worker, configuration)
+        }
+        return search
     }
 
     var readCount: Int { reader.readCount }
@@ -63,25 +74,24 @@ struct TopicSearch {
 
     func name(_ topic: Topic) -> String { topic.name(prefix: prefix) }
 
-    /// Wants a stage's changelog to be there: without it nothing is known of what the stage has.
+    /// Wants a stage's changelog to be there.
     ///
     /// Where these credentials may not see it, a note says so, and what they may see is shown.
-    ///
-    /// - Throws: exit 3 where Kafka has no such topic.
-    func requireChangelog(
-        _ topic: Topic,
+    private func require(
+        _ changelog: Topic,
         of worker: Worker,
         _ configuration: Configuration
     ) throws(CommandFailure) {
-        guard partitionCounts[name(topic)] == nil else {
+        let topic = name(changelog)
+        guard partitionCounts[topic] == nil else {
             return
         }
         let isHidden = try KafkaQuestion.ask(configuration) { admin throws(LogFault) in
-            try admin.isHidden(name(topic))
+            try admin.isHidden(topic)
         }
         guard !isHidden else {
             return Console.say(
-                "these credentials may not see \(name(topic)): what \(worker.rawValue) knows is not shown"
+                "these credentials may not see \(topic): what \(worker.rawValue) knows is not shown"
             )
         }
         guard partitionCounts.keys.contains(where: { $0.hasPrefix(prefix) }) else {
@@ -95,8 +105,8 @@ struct TopicSearch {
         throw CommandFailure(
             .nothingMatched,
             code: "kafka.no_topic",
-            "Kafka shows no topic \(name(topic)), and what \(worker.rawValue) knows is there: where it"
-                + " was there before, see \(Self.changelogSection); else tollway topics apply --yes"
+            "Kafka shows no topic \(topic), and what \(worker.rawValue) knows is there: where it was"
+                + " there before, see \(Self.changelogSection); else tollway topics apply --yes"
         )
     }
 
