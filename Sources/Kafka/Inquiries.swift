@@ -28,7 +28,7 @@ internal import Synchronization
     private static let beyondCountMax = 10
     /// Partitions in one line of the log.
     private static let namedCountMax = 12
-    /// A start that nobody tells: reading begins at 0, and nothing is committed before it has.
+    /// A start offset that is not known: reading begins at 0, and nothing is committed before it has.
     private static let untoldStart: Int64 = -1
     /// Between two questions about where to start.
     private static let againMilliseconds = 500

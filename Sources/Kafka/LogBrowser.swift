@@ -9,7 +9,7 @@ package final class LogBrowser {
         case earliest
         case offset(Int64)
         /// The first record not older than this, UNIX milliseconds; on the embedded broker, which
-        /// finds nothing by time, the earliest. Older ones may follow: the reader passes over them.
+        /// finds nothing by time, the earliest. Older ones may follow: the reader skips them.
         case timestamp(Int64)
         /// So many offsets before the end; transaction markers and what was compacted away count.
         case last(Int64)

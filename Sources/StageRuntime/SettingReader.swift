@@ -165,19 +165,18 @@ struct SettingReader {
         return listen?.isLoopback == true
     }
 
-    mutating func duration(_ setting: Setting) throws(ConfigurationFault) -> Milliseconds {
+    /// `withDays`: days may be said too.
+    mutating func duration(
+        _ setting: Setting,
+        withDays: Bool = false
+    ) throws(ConfigurationFault) -> Milliseconds {
         let value = try text(setting)
-        guard let duration = DurationText.read(value) else {
-            throw invalid(setting, value, DurationText.expected)
-        }
-        return duration
-    }
-
-    /// As ``duration(_:)``, and in days.
-    mutating func durationInDays(_ setting: Setting) throws(ConfigurationFault) -> Milliseconds {
-        let value = try text(setting)
-        guard let duration = DurationText.read(value, withDays: true) else {
-            throw invalid(setting, value, DurationText.expectedWithDays)
+        guard let duration = DurationText.read(value, withDays: withDays) else {
+            throw invalid(
+                setting,
+                value,
+                withDays ? DurationText.expectedWithDays : DurationText.expected
+            )
         }
         return duration
     }

@@ -46,9 +46,3 @@ package struct UsefulReplicas: Equatable, Sendable {
         return min(max(min(wanted, bound ?? wanted), 1), partitionCount)
     }
 }
-
-/// A stage that somebody outside slows down, so that more instances would only wait with it.
-package protocol BoundedStage: Stage {
-    /// How many instances those outside would keep busy, at least 1.
-    var usefulReplicaBound: Int { get }
-}

@@ -7,7 +7,7 @@ package import TokenDomain
 /// The only committer of the program.
 ///
 /// One transaction may be under way (on the log's own commit thread) while the loop judges the next
-/// records into memory. Nothing of those is produced before the outcome is known; an abort drops
+/// records into memory. Nothing of those is produced before its commit result is known; an abort drops
 /// both. The order is the guarantee:
 ///
 /// 1. outputs, changelog and positions go into one transaction,
@@ -43,8 +43,9 @@ package final class WorkerLoop {
     private var onlyRecord: RepeatedAborts.Place?
     /// The next offset of each assigned partition: after the last record judged; none if unknown.
     private var positions: [TopicPartition: Int64] = [:]
-    /// What the group has committed; absent until this member committed it once.
-    private var committed: [TopicPartition: Int64] = [:]
+    /// The positions go out also where nothing moved: this member committed nothing since the
+    /// assignment or the last abort.
+    private var owesPositions = false
     /// What the transaction under way takes in; nil while there is none.
     private var underWay: RepeatedAborts.Attempt?
     private(set) var aborts = RepeatedAborts()
@@ -86,7 +87,6 @@ package final class WorkerLoop {
 
     /// Whether it holds partitions whose state is still being read.
     package var isRestoring: Bool { !restores.isEmpty }
-    package var assignedPartitionCount: Int { assigned.count }
     package var isCommitUnderWay: Bool { underWay != nil }
     /// Partitions whose state is still being read, and how far.
     package var restoring: [(partition: Int32, progress: (next: Int64, end: Int64)?)] {
@@ -167,15 +167,8 @@ package final class WorkerLoop {
                 byteCountPerRecord / 2
             )
         }
-        for (index, record) in batch.records.enumerated() {
-            // Records of one partition mostly lie together: one look-up for all of them.
-            let next = index + 1
-            if next < batch.records.count, batch.records[next].partition == record.partition,
-                batch.records[next].topic == record.topic
-            {
-                continue
-            }
-            positions[sourcePartition(record.topic, record.partition)] = record.offset + 1
+        batch.forEachRunEnd {
+            positions[sourcePartition($0.topic, $0.partition)] = $0.offset + 1
         }
         // Transaction markers take offsets too: whoever waits for this group to pass an end offset
         // (the guard) must see it pass, also when the last offset is a marker.
@@ -275,7 +268,15 @@ package final class WorkerLoop {
 
     private var hasWork: Bool {
         !outputs.outputs.isEmpty || state.hasOpenChanges
-            || positions != (underWay?.positions ?? committed)
+            || hasMoved
+    }
+
+    /// Whether there are positions that neither the group has nor the transaction under way takes in.
+    private var hasMoved: Bool {
+        if let underWay {
+            return positions != underWay.positions
+        }
+        return owesPositions ? !positions.isEmpty : positions != done
     }
 
     /// Begins one transaction of outputs, changelog and positions; the last one before partitions go
@@ -322,8 +323,8 @@ package final class WorkerLoop {
         underWay = nil
         switch result {
         case .committed(let nextOffsets):
-            committed = sent.positions
             done = sent.positions
+            owesPositions = false
             aborts.committed(sent)
             state.settle()
             // What was judged meanwhile goes out before the stores are written, so that the commit
@@ -351,7 +352,7 @@ package final class WorkerLoop {
         drop()
         positions = positions.merging(resumedAt) { $1 }.filter { $0.value >= 0 }
         done = done.merging(resumedAt) { $1 }.filter { $0.value >= 0 }
-        committed = [:]
+        owesPositions = true
         telemetry.aborted(code: code)
         aborts.aborted(code: code, sent, now: clock())
     }
@@ -407,7 +408,7 @@ package final class WorkerLoop {
         }
     }
 
-    /// One transaction may be under way and one more be judged: two outcomes at most.
+    /// One transaction may be under way and one more be judged: two commit results at most.
     ///
     /// An abort is not tried again here, for its cause may well be that the partitions are gone.
     private func commitWhatIsJudged(waiting waitMilliseconds: Int) throws {
@@ -430,7 +431,6 @@ package final class WorkerLoop {
         abandon()
         assigned = []
         positions = [:]
-        committed = [:]
         done = [:]
         aborts = RepeatedAborts()
         try log.completeRevocation()
@@ -441,7 +441,7 @@ package final class WorkerLoop {
         assigned = startPositions.keys.sorted()
         positions = startPositions.filter { $0.value >= 0 }
         done = positions
-        committed = [:]
+        owesPositions = true
         beginRestores()
         // Last: telemetry must not show partitions as assigned before those still to be restored.
         telemetry.assigned(assigned)

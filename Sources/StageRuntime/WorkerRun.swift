@@ -16,11 +16,6 @@ package struct WorkerServices {
     package let partitionCounts: [String: Int]
 }
 
-/// A stage that reads its files again on SIGHUP.
-package protocol ReloadingStage: Stage {
-    func reload()
-}
-
 /// A whole worker but for its stage: configuration, log, admin port, Kafka, loop, signals, exit.
 package final class WorkerRun {
     /// Of the 10 s that a worker has to stop, how long the last two transactions may take; a broker

@@ -3,12 +3,6 @@ package import Telemetry
 package import TokenDomain
 package import TokenWire
 
-/// A stage that has something of its own to show in `/debug/status`.
-package protocol ShowingStage: Stage {
-    /// Writes members into the object that is open.
-    func show(_ writer: inout JSONWriter, now: Timestamp)
-}
-
 /// What a worker shows of itself while it runs: its lag, how many of it would help, and
 /// `/debug/status`.
 ///
@@ -83,17 +77,10 @@ package final class WorkerView {
         gauges.keep(only: Set(partitions))
     }
 
-    /// Records lie side by side by partition, so only the last of each run is looked at.
     func received(_ batch: RecordBatch, sources: [String]) {
-        for (index, record) in batch.records.enumerated() {
-            let next = index + 1
-            if next < batch.records.count, batch.records[next].partition == record.partition,
-                batch.records[next].topic == record.topic
-            {
-                continue
-            }
+        batch.forEachRunEnd { record in
             guard record.timestampMilliseconds >= 0 else {
-                continue
+                return
             }
             lag.judged(
                 TopicPartition(topic: sources[record.topic], partition: record.partition),

@@ -372,7 +372,7 @@ extension TokenAccount {
     }
 
     /// Apple asks for a token that is known: what it owes is due now, and the earliest cause is the one
-    /// that is reported; but DUPLICATE_TOKEN is due once the token's primary has been heard: 20 s after the
+    /// that is reported; but DUPLICATE_TOKEN is due once Apple has answered for the token's primary: 20 s after the
     /// end of that one's hold, or its deadline, where that is nearer than twice the hold.
     ///
     /// For nothing may follow it, and Apple never asks for a primary that is forged. A month's report has 15

@@ -65,11 +65,9 @@ struct KeySweep {
         try state.scan(
             .state,
             partition: partition,
-            from: cursors[partition] ?? Self.start(at: now)
+            from: cursors[partition] ?? Self.start(at: now),
+            within: [DedupeEntry.identityPrefix]
         ) { key, value in
-            guard key.first == DedupeEntry.identityPrefix else {
-                return false
-            }
             guard left > 0 else {
                 next = key
                 return false

@@ -16,7 +16,7 @@ struct Book {
     /// In the order in which they changed first.
     private var changed: [BookMemory.Slot] = []
     /// The groups that items joined since the last flush, as ``WaitingGroups`` counts them.
-    private var joined: [(partition: Int32, count: Int)] = []
+    private var joined: [(partition: Int32, index: Int)] = []
     /// Records that items may wait for, and that changed since these were looked at.
     private var woken: Set<BookPlace> = []
     /// Items whose next event has come to its turn since.
@@ -289,8 +289,8 @@ struct Book {
                 memory.release(slot.place)
             }
         }
-        for (partition, count) in joined {
-            waiting.leave(count, partition: partition)
+        for (partition, index) in joined {
+            waiting.leave(index, partition: partition)
         }
         joined = []
         changed = []

@@ -395,7 +395,7 @@ enum BookDue {
         return entries
     }
 
-    /// How much later than written the last word about a record may have been: each word about what
+    /// How much later than written the last change of a record may have been: each change of what
     /// refers to it would write it anew.
     static let touchInterval = Milliseconds.days(10)
 

@@ -141,7 +141,7 @@ struct BookedItem: Equatable {
     var busyWith: String?
     /// Items that wait for this one are to be woken, from this entry of the due table on.
     var wakesFrom: [UInt8]?
-    /// The last word about it, or about what refers to it.
+    /// When the last record about it, or about what refers to it, came.
     var touchedAt: Timestamp
 
     init(touchedAt: Timestamp) {

@@ -99,7 +99,7 @@ struct HeldCount {
     mutating func restart() {
         left = nil
         next = nil
-        // What was told once is told as zero where nothing is held any more.
+        // A gauge that was set once is set to zero where nothing is held any more.
         counts = counts.mapValues { _ in 0 }
     }
 

@@ -162,7 +162,7 @@ extension PurchasesStage {
         }
     }
 
-    /// What becomes of a restatement that breaks a rule if a buy that is not owed has a refund: nil where it
+    /// The decision on a restatement that breaks a rule if a buy that is not owed has a refund: nil where it
     /// has none that came before it and was not retracted.
     ///
     /// A refund of what is not owed waits for it. It is looked for in the first ``storedCountMax`` of the

@@ -23,7 +23,7 @@ extension PurchasesStage {
         fileprivate(set) var from: [UInt8]?
         /// After so many commits once more: the store lacks what was put by the old time.
         private var looksLeft = 0
-        /// Until so many more are done, one that is aborted may have taken back what was moved.
+        /// Until so many more are done, an abort may have dropped what was moved.
         private var unsettledCount = PurchasesStage.commitsUnderWay
 
         /// The clock may have been set back before the partition came.

@@ -32,7 +32,7 @@ extension PurchasesStage {
 
     /// Apple knows a token after all: it carries sales again, and may be what some wait for.
     ///
-    /// - Returns: whether that is news.
+    /// - Returns: whether it changes what is known of the token.
     private func reinstate(
         _ place: BookPlace,
         at time: Timestamp,
@@ -53,7 +53,7 @@ extension PurchasesStage {
 
     /// Apple does not know a token: the next one of its period is the primary now.
     ///
-    /// - Returns: whether that is news.
+    /// - Returns: whether it changes what is known of the token.
     func refuse(
         _ place: BookPlace,
         at time: Timestamp,

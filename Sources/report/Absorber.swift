@@ -318,7 +318,7 @@ struct Absorber {
         }
     }
 
-    /// What a change of an account asks for that needs no word of Apple's.
+    /// What a change of an account asks for that needs no answer of Apple.
     ///
     /// - Returns: how many answers were written, to those who asked for sales that Apple has already.
     private func enact(

@@ -6,23 +6,24 @@ internal import TokenDomain
 ///
 /// The due table may be long, so it is counted in slices, and a count stands until the next one is
 /// complete. After a slice it rests in proportion to it: what counting costs a second has a bound.
-struct LaneCount<Key: Hashable> {
+struct LaneCount {
     /// Each is read by itself, for what was removed at its beginning is not passed then.
     private let regions: [DueKey.Region]
     /// Names what an entry counts for on a day: nothing, or several things at once.
     private let keys: Keys
 
-    typealias Keys = (_ entry: [UInt8], _ note: [UInt8], _ today: Int64, _ add: (Key) -> Void) ->
-        Void
+    typealias Keys = (
+        _ entry: [UInt8], _ note: [UInt8], _ today: Int64, _ add: (DueCount) -> Void
+    ) -> Void
 
     /// What is not counted yet; the last of them is next, from `next` on.
     private var places: [(partition: Int32, region: DueKey.Region)] = []
     private var next: [UInt8]?
     /// Until when it rests after the last slice.
     private var restsUntil = Timestamp(milliseconds: 0)
-    private var counts: [Key: Int] = [:]
+    private var counts: [DueCount: Int] = [:]
     /// The last count that was complete; a lane that is empty now stays for one more, with zero.
-    private(set) var complete: [Key: Int] = [:]
+    private(set) var complete: [DueCount: Int] = [:]
 
     fileprivate init(_ regions: [DueKey.Region], keys: @escaping Keys) {
         self.regions = regions
@@ -38,8 +39,7 @@ struct LaneCount<Key: Hashable> {
     }
 
     /// Nothing is ours any more: zero for every lane that was counted.
-    @discardableResult
-    mutating func forgetAll() -> [Key: Int] {
+    mutating func forgetAll() -> [DueCount: Int] {
         restart()
         defer { complete = [:] }
         return complete.mapValues { _ in 0 }
@@ -52,7 +52,7 @@ struct LaneCount<Key: Hashable> {
         in owned: [Int32],
         _ state: StagedState,
         now: Timestamp
-    ) throws(StoreFault) -> [Key: Int]? {
+    ) throws(StoreFault) -> [DueCount: Int]? {
         guard restsUntil <= now || restsUntil > now + SliceLimit.restMax else {
             return nil
         }
@@ -63,7 +63,7 @@ struct LaneCount<Key: Hashable> {
         var left = SliceLimit.entryCountMax
         while let (partition, region) = places.last, left > 0 {
             var resumeAt: [UInt8]?
-            var found: [Key: Int] = [:]
+            var found: [DueCount: Int] = [:]
             let whole = DueKey.start(region)
             try state.scan(
                 .due,
@@ -96,18 +96,6 @@ struct LaneCount<Key: Hashable> {
     }
 }
 
-/// Entries of the due table looked at in one slice.
-enum SliceLimit {
-    static let entryCountMax = 10_000
-    /// Counted a second, on an average.
-    static let entriesPerSecond = 2_500
-    static let restMax = rest(after: entryCountMax)
-
-    static func rest(after entryCount: Int) -> Milliseconds {
-        Milliseconds(Int64(entryCount) * 1_000 / Int64(entriesPerSecond))
-    }
-}
-
 /// What entries are counted for.
 enum DueCount: Hashable {
     /// Tokens held: known, and neither reported nor refused yet.
@@ -119,7 +107,7 @@ enum DueCount: Hashable {
     case day(DueDay)
 }
 
-extension LaneCount where Key == DueCount {
+extension LaneCount {
     /// What is due, in one pass.
     static func due() -> LaneCount {
         LaneCount([.ready, .retried]) { entry, _, today, add in
@@ -156,35 +144,4 @@ extension LaneCount where Key == DueCount {
             }
         }
     }
-}
-
-/// A day on which reports of a lane must be at Apple, or become due.
-struct DueDay: Hashable {
-    enum Kind {
-        /// Due now, with its deadline on that day.
-        case deadline
-        /// Held, and due from that day on.
-        case falling
-    }
-
-    /// Further ahead, and further back, all count for one day.
-    static let daysAhead: Int64 = 31
-    private static let milliseconds: Int64 = 86_400_000
-
-    var lane: Lane
-    var kind: Kind
-    /// Since 1970, UTC.
-    var number: Int64
-
-    init(_ lane: Lane, _ kind: Kind, at time: Timestamp, today: Int64) {
-        self.lane = lane
-        self.kind = kind
-        number = min(max(Self.number(of: time), today - 1), today + Self.daysAhead)
-    }
-
-    static func number(of time: Timestamp) -> Int64 {
-        time.milliseconds / milliseconds
-    }
-
-    var start: Timestamp { Timestamp(milliseconds: number * Self.milliseconds) }
 }

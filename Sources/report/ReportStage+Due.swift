@@ -169,7 +169,7 @@ extension ReportStage {
             .warning,
             "duplicates are put off: their primaries may not have been sent yet",
             per: "\(lane.appAppleID) \(lane.environment.rawValue)",
-            ("appAppleId", .number(Double(lane.appAppleID))),
+            ("appAppleId", .integer(lane.appAppleID)),
             ("environment", .text(lane.environment.rawValue))
         )
         return false

@@ -12,7 +12,7 @@ struct ReadyDebt: Equatable {
 /// The debts themselves lie in the due table; only a slice of them is here.
 struct SendLane {
     var limiter: RateLimiter
-    /// For what is the endpoint's alone; the key has a gate that endpoints share.
+    /// For what is the endpoint's alone; the key has a circuit breaker that endpoints share.
     var breaker = CircuitBreaker()
     /// What failed may be tried again early only as often as this allows.
     var retryBudget = RetryBudget()

@@ -1,6 +1,6 @@
 internal import TokenDomain
 
-/// Whether Apple has been heard on the primaries of duplicates that are due.
+/// Whether Apple has answered for the primaries of duplicates that are due.
 ///
 /// Nothing may follow DUPLICATE_TOKEN, and Apple may refuse a forged primary: then a duplicate takes its
 /// place. It is due one hold after its primary, which is long enough unless the lane stood still meanwhile,

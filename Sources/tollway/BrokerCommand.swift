@@ -17,7 +17,6 @@ enum BrokerCommand {
                 "NAME or NAME:PARTITIONS, comma-separated; default: the pipeline's"
             ),
             .value("--partitions", "N", "of each topic that names no number; default 12"),
-            .value("--brokers", "N", "how many brokers the cluster shows; default 1"),
             .value(
                 "--bootstrap-file",
                 "FILE",
@@ -50,12 +49,11 @@ enum BrokerCommand {
             default: 12,
             in: 1...partitionCountMax
         )
-        let brokerCount = try invocation.integer("--brokers", default: 1, in: 1...16)
         let topics = try topics(invocation.value("--topics"), partitionCount: partitionCount)
         let stop = StopSignal()
         let broker: MockBroker
         do throws(LogFault) {
-            broker = try MockBroker(brokerCount: brokerCount, topics: topics)
+            broker = try MockBroker(topics: topics)
         } catch {
             throw CommandFailure(
                 .failed,

@@ -34,7 +34,6 @@ enum SimCommand {
                 "--strict-duplicates",
                 "DUPLICATE_TOKEN only beside another of the period, and for good"
             ),
-            .flag("--bare-lookup-errors", "an unknown report's error without the errors list"),
             .value("--clock", "TIME", "the simulated time at start, UNIX ms (now)"),
             .value("--clock-rate", "R", "simulated seconds per second (1)"),
             .value("--request-log", "N", "requests remembered (10000)"),
@@ -157,7 +156,6 @@ enum SimCommand {
         }
         if let path = invocation.value("--apps") { options.keys = try keys(in: path) }
         options.world.requiresSiblingForDuplicate = invocation.has("--strict-duplicates")
-        options.world.wrapsLookupErrors = !invocation.has("--bare-lookup-errors")
         options.world.requestLogCapacity = try invocation.integer(
             "--request-log",
             default: 10_000,

@@ -225,12 +225,12 @@ private final class EagerStage: TickingStage {
     {
         var run = LoopRun(seed: 1)
         let loop = try run.startRestoring()
-        #expect(loop.assignedPartitionCount == 3)
+        #expect(loop.assigned.count == 3)
         run.loseKafkaAndSession()
         #expect(throws: LogFault.self) { _ = try loop.step(waitMilliseconds: 0) }
-        #expect(loop.assignedPartitionCount == 0)
+        #expect(loop.assigned.count == 0)
         try run.calm()
-        #expect(loop.assignedPartitionCount == 3)
+        #expect(loop.assigned.count == 3)
     }
 
     /// What was aborted is judged again.
@@ -281,7 +281,7 @@ private final class EagerStage: TickingStage {
         }
         #expect(loop.isTicking && stage.tickCount > 0)
         run.loseKafkaAndSession()
-        while loop.assignedPartitionCount > 0 {
+        while loop.assigned.count > 0 {
             _ = try loop.step(waitMilliseconds: 0)
         }
         let count = stage.tickCount
