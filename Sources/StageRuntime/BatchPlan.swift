@@ -95,28 +95,19 @@ package struct BatchPlan {
         outcomes[lastOutcome].recordCount += 1
     }
 
-    /// Adds a dead letter of the stage's own making: a refused debt has no source record.
-    ///
-    /// The topic is the dead-letter topic's index, which is `Worker.targets.count`; the origin in
-    /// the dead letter is that of the record that made the debt.
+    /// Appends an output with its `traceparent`, whose value is written into the arena.
     package mutating func append(
-        _ deadLetter: DeadLetter,
         topic: Int,
-        key: [UInt8],
-        value: [UInt8],
-        trace: TraceParent? = nil
+        key: ByteRange,
+        trace: TraceParent?,
+        _ write: (inout [UInt8]) -> Void
     ) {
-        outputs.append(
-            deadLetter,
-            topic: topic,
-            key: key[...],
-            value: value[...],
-            businessHeaders: .absent,
-            of: [],
-            trace: trace
-        )
-        deadLetters.append(
-            WrittenDeadLetter(fault: deadLetter.fault, origin: deadLetter.origin, trace: trace)
+        let start = outputs.arena.count
+        write(&outputs.arena)
+        let value = outputs.placed(from: start)
+        let headers = TraceHeader.append(trace, to: &outputs.arena)
+        outputs.outputs.append(
+            OutputBatch.Output(topic: topic, key: key, value: value, headers: headers)
         )
     }
 }

@@ -4,7 +4,7 @@ internal import TokenDomain
 /// What the verdicts of a batch mean for the transaction.
 ///
 /// The dead letter of a record is written here, byte for byte, and nowhere else; those of debts that
-/// their stage found refused, ``BatchPlan/append(_:topic:key:value:trace:)``.
+/// their stage found refused, ``OwnDeadLetters``.
 struct CommitPlan {
     struct Context {
         var worker: Worker

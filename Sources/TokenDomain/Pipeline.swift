@@ -48,6 +48,14 @@ package enum Worker: String, Sendable, CaseIterable {
         }
     }
 
+    /// Where a topic stands among ``targets``, which is how an output names it.
+    package func targetIndex(of topic: Topic) -> Int {
+        guard let index = targets.firstIndex(of: topic) else {
+            preconditionFailure("\(rawValue) writes \(topic)")
+        }
+        return index
+    }
+
     /// The changelog of its state, where it has any.
     package var changelog: Topic? {
         switch self {

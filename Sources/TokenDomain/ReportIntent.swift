@@ -223,7 +223,7 @@ package enum ReportReason: String, Sendable, CaseIterable {
 
 /// Where the record lies that made a debt.
 package struct RecordOrigin: Hashable, Comparable, Sendable {
-    /// Index into `Worker.report.sources`.
+    /// Index into the `sources` of the worker that read it.
     package var topic: Int
     package var partition: Int32
     package var offset: Int64

@@ -7,16 +7,8 @@ internal import TokenWire
 
 /// How an event ends: in the ledger, and as a dead letter where it was refused.
 extension PurchasesStage {
-    private static let requestsIndex = index(of: .reportsRequested)
-    private static let outcomesIndex = index(of: .purchasesOutcomes)
-    private static let deadLettersIndex = Worker.purchases.targets.count
-
-    private static func index(of topic: Topic) -> Int {
-        guard let index = Worker.purchases.targets.firstIndex(of: topic) else {
-            preconditionFailure("purchases writes \(topic)")
-        }
-        return index
-    }
+    private static let requestsIndex = Worker.purchases.targetIndex(of: .reportsRequested)
+    private static let outcomesIndex = Worker.purchases.targetIndex(of: .purchasesOutcomes)
 
     // MARK: Outputs
 
@@ -26,7 +18,8 @@ extension PurchasesStage {
         trace: TraceParent?,
         to plan: inout BatchPlan
     ) {
-        append(Self.outcomesIndex, key.text.utf8.span, trace, to: &plan) { outcome.write(to: &$0) }
+        let key = plan.outputs.place(key.text.utf8.span)
+        plan.append(topic: Self.outcomesIndex, key: key, trace: trace) { outcome.write(to: &$0) }
     }
 
     func append(
@@ -35,8 +28,8 @@ extension PurchasesStage {
         trace: TraceParent?,
         to plan: inout BatchPlan
     ) {
-        let key = item.purchaseKeyBytes
-        append(Self.outcomesIndex, key.span, trace, to: &plan) { outcome.write(to: &$0) }
+        let key = plan.outputs.place(item.purchaseKeyBytes.span)
+        plan.append(topic: Self.outcomesIndex, key: key, trace: trace) { outcome.write(to: &$0) }
     }
 
     func append(
@@ -44,26 +37,8 @@ extension PurchasesStage {
         trace: TraceParent?,
         to plan: inout BatchPlan
     ) {
-        append(Self.requestsIndex, request.externalPurchaseID.text.utf8.span, trace, to: &plan) {
-            request.write(to: &$0)
-        }
-    }
-
-    private func append(
-        _ topic: Int,
-        _ key: Span<UInt8>,
-        _ trace: TraceParent?,
-        to plan: inout BatchPlan,
-        _ write: (inout [UInt8]) -> Void
-    ) {
-        let keyRange = plan.outputs.place(key)
-        let start = plan.outputs.arena.count
-        write(&plan.outputs.arena)
-        let value = plan.outputs.placed(from: start)
-        let headers = TraceHeader.append(trace, to: &plan.outputs.arena)
-        plan.outputs.outputs.append(
-            OutputBatch.Output(topic: topic, key: keyRange, value: value, headers: headers)
-        )
+        let key = plan.outputs.place(request.externalPurchaseID.text.utf8.span)
+        plan.append(topic: Self.requestsIndex, key: key, trace: trace) { request.write(to: &$0) }
     }
 
     func outcome(
@@ -252,23 +227,14 @@ extension PurchasesStage {
             )
         } else {
             metrics.count(.deadLetter, String(fault.reason), of: place.key.lane)
-            plan.append(
-                DeadLetter(
-                    fault: fault,
-                    worker: .purchases,
-                    origin: DeadLetter.Origin(
-                        topic: sources[0],
-                        partition: place.partition,
-                        offset: event.offset,
-                        group: group
-                    ),
-                    failedAt: plan.now,
-                    history: event.history.map(DeadLetter.History.init) ?? .none
-                ),
-                topic: Self.deadLettersIndex,
+            deadLetters.append(
+                event.value,
                 key: Array(place.key.purchaseKeyBytes),
-                value: event.value,
-                trace: event.trace
+                fault,
+                RecordOrigin(topic: 0, partition: place.partition, offset: event.offset),
+                event.history,
+                trace: event.trace,
+                into: &plan
             )
         }
     }

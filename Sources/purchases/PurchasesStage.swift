@@ -76,9 +76,7 @@ final class PurchasesStage: TickingStage {
     let rates: any RateSource
     let metrics: PurchasesMetrics
     let log: Log
-    /// Full names of the sources, for the origin of a dead letter.
-    let sources: [String]
-    let group: String
+    let deadLetters: OwnDeadLetters
     /// Of each source; nil in a test that has sales wherever it likes.
     let partitionCount: Int?
 
@@ -143,8 +141,7 @@ final class PurchasesStage: TickingStage {
         self.partitionCount = partitionCount
         self.metrics = PurchasesMetrics(metrics)
         self.log = log
-        sources = Worker.purchases.sources.map { $0.name(prefix: topicPrefix) }
-        group = Worker.purchases.group(prefix: topicPrefix)
+        deadLetters = OwnDeadLetters(of: .purchases, topicPrefix: topicPrefix)
         self.metrics.expect(apps: apps.appAppleIDs)
     }
 

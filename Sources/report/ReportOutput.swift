@@ -8,15 +8,12 @@ internal import TokenWire
 /// What the stage writes beside its state: the ledger, answers to whoever asked, refused tokens and
 /// dead-letter records.
 struct ReportOutput {
-    /// Full names of the sources, for the origin of a dead-letter record.
-    private let sources: [String]
-    private let group: String
+    private let deadLetters: OwnDeadLetters
     private let metrics: ReportMetrics
     private let log: Log
 
     init(topicPrefix: String, metrics: ReportMetrics, log: Log) {
-        sources = Worker.report.sources.map { $0.name(prefix: topicPrefix) }
-        group = Worker.report.group(prefix: topicPrefix)
+        deadLetters = OwnDeadLetters(of: .report, topicPrefix: topicPrefix)
         self.metrics = metrics
         self.log = log
     }
@@ -60,9 +57,9 @@ struct ReportOutput {
                 )
                 var value: [UInt8] = []
                 request.write(to: &value)
-                deadLetter(
+                deadLetters.append(
                     value,
-                    key: request.externalPurchaseID.text,
+                    key: Array(request.externalPurchaseID.text.utf8),
                     fault,
                     origin,
                     history,
@@ -88,7 +85,15 @@ struct ReportOutput {
                 }
                 var value: [UInt8] = []
                 request.write(to: &value)
-                deadLetter(value, key: id, fault, origin, history, trace: trace, into: &plan)
+                deadLetters.append(
+                    value,
+                    key: Array(id.utf8),
+                    fault,
+                    origin,
+                    history,
+                    trace: trace,
+                    into: &plan
+                )
             }
         }
     }
@@ -205,54 +210,6 @@ struct ReportOutput {
     ) {
         // A transaction that is not genuine gives no key.
         let keyRange = key.isEmpty ? .absent : plan.outputs.place(key.utf8)
-        let start = plan.outputs.arena.count
-        write(&plan.outputs.arena)
-        let value = plan.outputs.placed(from: start)
-        let headers = TraceHeader.append(trace, to: &plan.outputs.arena)
-        plan.outputs.outputs.append(
-            OutputBatch.Output(
-                topic: Self.target(topic),
-                key: keyRange,
-                value: value,
-                headers: headers
-            )
-        )
-    }
-
-    private func deadLetter(
-        _ value: [UInt8],
-        key: String,
-        _ fault: Fault,
-        _ origin: RecordOrigin,
-        _ history: ReplayHistory?,
-        trace: TraceParent?,
-        into plan: inout BatchPlan
-    ) {
-        plan.append(
-            DeadLetter(
-                fault: fault,
-                worker: .report,
-                origin: DeadLetter.Origin(
-                    topic: sources[origin.topic],
-                    partition: origin.partition,
-                    offset: origin.offset,
-                    group: group
-                ),
-                failedAt: plan.now,
-                history: history.map(DeadLetter.History.init) ?? .none
-            ),
-            topic: Worker.report.targets.count,
-            key: Array(key.utf8),
-            value: value,
-            trace: trace
-        )
-    }
-
-    /// The index of a topic among `Worker.report.targets`; the dead letters come after all of them.
-    private static func target(_ topic: Topic) -> Int {
-        guard let index = Worker.report.targets.firstIndex(of: topic) else {
-            preconditionFailure("report writes the topics that the pipeline says")
-        }
-        return index
+        plan.append(topic: Worker.report.targetIndex(of: topic), key: keyRange, trace: trace, write)
     }
 }
