@@ -35,6 +35,14 @@ package final class Gauge: MetricFamily {
         table.remove(labelValues)
     }
 
+    /// Sets a series, or drops it where there is no number.
+    package func show(_ value: Double?, _ labelValues: String...) {
+        guard let value else {
+            return table.remove(labelValues)
+        }
+        table.series(labelValues).set(value)
+    }
+
     package func render(into text: inout String) {
         let name = description.fullName
         for entry in table.entries {

@@ -146,11 +146,9 @@ struct Absorber {
             )
         }
         if case .conflict = absorption {
-            log.limited(
-                .error,
+            log.alarm(
                 "a request names an identifier under which Apple has accepted another report",
-                per: trace?.traceID,
-                ("traceId", .text(trace?.traceID ?? ""))
+                trace
             )
         }
         // What was due before is the sweep's: it knows whether the primary was heard.
@@ -286,21 +284,11 @@ struct Absorber {
             output.tellPromotedLate(trace: trace)
             return .settled("promoted_late")
         case .noticeForSeen:
-            log.limited(
-                .error,
-                "Apple asks for a token that is in our dead letters: replay it",
-                per: trace?.traceID,
-                ("traceId", .text(trace?.traceID ?? ""))
-            )
+            log.alarm("Apple asks for a token that is in our dead letters: replay it", trace)
             return .settled("notice_for_seen")
         case .alreadyReported: return .settled("already_reported")
         case .parked:
-            log.limited(
-                .error,
-                "Apple asks for a report that it has refused: see the dead letters",
-                per: trace?.traceID,
-                ("traceId", .text(trace?.traceID ?? ""))
-            )
+            log.alarm("Apple asks for a report that it has refused: see the dead letters", trace)
             return .settled("parked")
         case .underWay: return .settled("under_way")
         case .guarded: return .settled("guarded")

@@ -249,24 +249,21 @@ final class ReportMetrics {
 
     /// Nil where no lane is this replica's.
     func stopped(_ queue: SendQueue, _ stopped: Bool?) {
-        let labels = (
-            String(queue.lane.appAppleID), queue.lane.environment.rawValue, queue.endpoint.name
+        isStopped.show(
+            stopped.map { $0 ? 1 : 0 },
+            String(queue.lane.appAppleID),
+            queue.lane.environment.rawValue,
+            queue.endpoint.name
         )
-        if let stopped {
-            isStopped.set(stopped ? 1 : 0, labels.0, labels.1, labels.2)
-        } else {
-            isStopped.remove(labels.0, labels.1, labels.2)
-        }
     }
 
     /// Nil where no lane is this replica's.
     func paused(_ lane: Lane, _ paused: Bool?) {
-        let labels = (String(lane.appAppleID), lane.environment.rawValue)
-        if let paused {
-            isPaused.set(paused ? 1 : 0, labels.0, labels.1)
-        } else {
-            isPaused.remove(labels.0, labels.1)
-        }
+        isPaused.show(
+            paused.map { $0 ? 1 : 0 },
+            String(lane.appAppleID),
+            lane.environment.rawValue
+        )
     }
 
     func unreadableOrders(_ count: Int) {
@@ -288,12 +285,7 @@ final class ReportMetrics {
 
     /// Nil where nothing waits: a slack that no longer changes would be wrong.
     func slack(_ lane: Lane, seconds: Double?) {
-        let labels = (String(lane.appAppleID), lane.environment.rawValue)
-        if let seconds {
-            slack.set(seconds, labels.0, labels.1)
-        } else {
-            slack.remove(labels.0, labels.1)
-        }
+        slack.show(seconds, String(lane.appAppleID), lane.environment.rawValue)
     }
 
     func held(_ lane: Lane, _ count: Int) {

@@ -109,12 +109,7 @@ struct ReportOutput {
 
     func tellPromotedLate(trace: TraceParent?) {
         metrics.promoted(isLate: true)
-        log.limited(
-            .error,
-            "a token is the first of its period now, and Apple has it as a duplicate",
-            per: trace?.traceID,
-            ("traceId", .text(trace?.traceID ?? ""))
-        )
+        log.alarm("a token is the first of its period now, and Apple has it as a duplicate", trace)
     }
 
     // MARK: Records
