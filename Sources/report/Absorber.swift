@@ -62,7 +62,9 @@ struct Absorber {
                     touchedAt: plan.now
                 )
                 plan.conclude(answer(to: request, fault, of: account, into: &plan))
-            case .distinct, .notice, .request, .refused:
+            case .refused(let fault):
+                plan.conclude(.deadLetter(fault), app: Self.app(of: input, record))
+            case .distinct, .notice, .request:
                 let verdict = absorb(
                     input,
                     record,
@@ -94,6 +96,15 @@ struct Absorber {
 
     // MARK: Absorbing
 
+    /// A record in the account of its token, of which nothing has followed yet.
+    private struct Taken {
+        let place: AccountPlace
+        /// As the account was; nil for a token that had none.
+        let before: TokenAccount?
+        var account: TokenAccount
+        let absorption: Absorption
+    }
+
     private func absorb(
         _ input: Input,
         _ record: RecordBatch.Record,
@@ -103,49 +114,8 @@ struct Absorber {
         into plan: inout BatchPlan
     ) -> Verdict {
         let now = plan.now
-        let origin = RecordOrigin(
-            topic: record.topic,
-            partition: record.partition,
-            offset: record.offset
-        )
-        let absorption: Absorption
-        let place: AccountPlace
-        var account: TokenAccount
-        switch input {
-        case .refused(let fault):
-            return .deadLetter(fault)
-        case .accountToken, .refusedAccountToken, .refusedSales:
-            preconditionFailure("it is concluded before an account is opened")
-        case .distinct(let distinct):
-            (place, account) = open(
-                distinct.externalPurchaseID,
-                record,
-                accounts,
-                distinct.receivedAt
-            )
-            absorption = account.absorb(distinct, origin: origin, now: now, policy: policy)
-        case .notice(let notice):
-            (place, account) = open(
-                notice.token.externalPurchaseID,
-                record,
-                accounts,
-                notice.receivedAt
-            )
-            absorption = account.absorb(notice, origin: origin, now: now, policy: policy)
-        case .request(let request, let parts):
-            let time = record.time
-            (place, account) = open(request.externalPurchaseID, record, accounts, time ?? now)
-            absorption = account.absorb(
-                request,
-                parts: parts,
-                origin: origin,
-                time: time,
-                now: now,
-                history: ReplayHistory(of: record, in: batch),
-                policy: policy
-            )
-        }
-        if case .conflict = absorption {
+        var taken = take(input, record, batch, accounts, now: now)
+        if case .conflict = taken.absorption {
             log.alarm(
                 "a request names an identifier under which Apple has accepted another report",
                 trace
@@ -153,47 +123,123 @@ struct Absorber {
         }
         // What was due before is the sweep's: it knows whether the primary was heard.
         let wasDue =
-            account.duplicateDue(by: now) != nil
-            && accounts.token(at: place)?.duplicateDue(by: now) != nil
-        let effects = account.advance(now: now, mayTellDuplicate: !wasDue, policy: policy)
-        let bound = account.byteCountBound
-        var refusal = absorption.fault
-        if bound > plan.recordByteCountMax, bound > accounts.token(at: place)?.byteCountBound ?? 0 {
-            refusal = refusal ?? account.tooLarge(byteCountMax: plan.recordByteCountMax)
-        }
-        if let refusal {
+            taken.account.duplicateDue(by: now) != nil
+            && taken.before?.duplicateDue(by: now) != nil
+        let effects = taken.account.advance(now: now, mayTellDuplicate: !wasDue, policy: policy)
+        if let refusal = refusal(of: taken, byteCountMax: plan.recordByteCountMax) {
             guard case .request(let request, _) = input else {
                 return .deadLetter(refusal)
             }
-            return answer(to: request, refusal, of: account, into: &plan)
+            return answer(to: request, refusal, of: taken.account, into: &plan)
         }
-        let answerCount = enact(effects, of: account.externalPurchaseID, into: &plan)
-        if input.isRequest || input.isNotice || absorption == .promoted {
-            // The replay of a refused debt, a primary's in its place, or Apple's word: it is held once more.
-            plan.tally.moved(from: accounts.token(at: place), to: account)
-        }
-        let before = accounts.token(at: place)
-        // What changes nothing must not be written for its trace's sake.
-        if account != accounts.token(at: place) {
-            account.trace = trace ?? account.trace
-        }
-        // CREATED for a token not known leaves nothing behind.
-        if accounts[place] != nil || account.hasSubstance {
-            _ = accounts.keep(.token(account), at: place)
-        }
+        let answerCount = enact(effects, of: taken.account.externalPurchaseID, into: &plan)
+        keep(&taken, of: input, trace: trace, in: &accounts, &plan)
         guard answerCount == 0 else {
             return .forward(outputCount: answerCount)
         }
-        let verdict = verdict(absorption, trace: trace)
+        let verdict = verdict(taken.absorption, trace: trace)
+        return tellRefused(taken, input, record, into: &plan) ?? verdict
+    }
+
+    /// Takes a record into the account of its token, a new one where it has none.
+    private func take(
+        _ input: Input,
+        _ record: RecordBatch.Record,
+        _ batch: RecordBatch,
+        _ accounts: AccountBatch,
+        now: Timestamp
+    ) -> Taken {
+        let origin = RecordOrigin(
+            topic: record.topic,
+            partition: record.partition,
+            offset: record.offset
+        )
+        func open(
+            _ id: TokenID,
+            _ time: Timestamp,
+            _ absorb: (inout TokenAccount) -> Absorption
+        ) -> Taken {
+            let place = AccountPlace(id, partition: record.partition)
+            let before = accounts.token(at: place)
+            var account = before ?? TokenAccount(externalPurchaseID: id, touchedAt: time)
+            let absorption = absorb(&account)
+            return Taken(place: place, before: before, account: account, absorption: absorption)
+        }
+        switch input {
+        case .distinct(let distinct):
+            return open(distinct.externalPurchaseID, distinct.receivedAt) { account in
+                account.absorb(distinct, origin: origin, now: now, policy: policy)
+            }
+        case .notice(let notice):
+            return open(notice.token.externalPurchaseID, notice.receivedAt) { account in
+                account.absorb(notice, origin: origin, now: now, policy: policy)
+            }
+        case .request(let request, let parts):
+            return open(request.externalPurchaseID, record.time ?? now) { account in
+                account.absorb(
+                    request,
+                    parts: parts,
+                    origin: origin,
+                    time: record.time,
+                    now: now,
+                    history: ReplayHistory(of: record, in: batch),
+                    policy: policy
+                )
+            }
+        case .refused, .refusedSales, .accountToken, .refusedAccountToken:
+            preconditionFailure("it is concluded before an account is opened")
+        }
+    }
+
+    /// Why a record cannot be taken in; nil where it can.
+    private func refusal(of taken: Taken, byteCountMax: Int) -> Fault? {
+        if let fault = taken.absorption.fault {
+            return fault
+        }
+        let bound = taken.account.byteCountBound
+        guard bound > byteCountMax, bound > taken.before?.byteCountBound ?? 0 else {
+            return nil
+        }
+        return taken.account.tooLarge(byteCountMax: byteCountMax)
+    }
+
+    private func keep(
+        _ taken: inout Taken,
+        of input: Input,
+        trace: TraceParent?,
+        in accounts: inout AccountBatch,
+        _ plan: inout BatchPlan
+    ) {
+        if input.isRequest || input.isNotice || taken.absorption == .promoted {
+            // The replay of a refused debt, a primary's in its place, or Apple's word: it is held once more.
+            plan.tally.moved(from: taken.before, to: taken.account)
+        }
+        // What changes nothing must not be written for its trace's sake.
+        if taken.account != taken.before {
+            taken.account.trace = trace ?? taken.account.trace
+        }
+        // CREATED for a token not known leaves nothing behind.
+        if taken.before != nil || taken.account.hasSubstance {
+            _ = accounts.keep(.token(taken.account), at: taken.place)
+        }
+    }
+
+    /// Tells of a customer who is new to a token that Apple does not know; nil where there is none.
+    private func tellRefused(
+        _ taken: Taken,
+        _ input: Input,
+        _ record: RecordBatch.Record,
+        into plan: inout BatchPlan
+    ) -> Verdict? {
         guard case .distinct(let distinct) = input,
-            let refused = account.refusal(toTell: distinct, before: before)
+            let refused = taken.account.refusal(toTell: distinct, before: taken.before)
         else {
-            return verdict
+            return nil
         }
         output.append(refused, to: &plan)
         // As the loop counts it where nothing goes out.
         if let app = Self.app(of: input, record) {
-            switch absorption {
+            switch taken.absorption {
             case .repeated, .ownerConflict: plan.tally.add(.repeated, app: app)
             case .alreadyReported: plan.tally.add(.reported, app: app)
             default: break
@@ -254,19 +300,6 @@ struct Absorber {
         case .owed: return .settled("owed")
         case .outdated: return .settled("outdated")
         }
-    }
-
-    private func open(
-        _ id: TokenID,
-        _ record: RecordBatch.Record,
-        _ accounts: AccountBatch,
-        _ time: Timestamp
-    ) -> (AccountPlace, TokenAccount) {
-        let place = AccountPlace(id, partition: record.partition)
-        return (
-            place,
-            accounts.token(at: place) ?? TokenAccount(externalPurchaseID: id, touchedAt: time)
-        )
     }
 
     private func verdict(_ absorption: Absorption, trace: TraceParent?) -> Verdict {
