@@ -256,13 +256,21 @@ extension PurchasesStage {
             return true
         }
         let now = plan.now
-        if token.isRefused, try !isBound(item, to: tokenID, place, &book) {
-            item.wait(for: .now, now: now)
+        let rootPlace = root(of: item, place)
+        // It leaves the queue, and the next item of its buy has the turn.
+        func leave(for wait: BookedItem.Wait) throws(StoreFault) {
+            item.wait(for: wait, now: now)
             book.put(item, at: place)
-            try passTurn(of: place, in: root(of: item, place), &book)
+            try passTurn(of: place, in: rootPlace, &book)
+        }
+        func leave(refused fault: PurchaseFault) throws(StoreFault) {
+            try refuse(fault.asFault, item, place, event, &book, into: &plan)
+            try passTurn(of: place, in: rootPlace, &book)
+        }
+        if token.isRefused, try !isBound(item, to: tokenID, place, &book) {
+            try leave(for: .now)
             return true
         }
-        let rootPlace = root(of: item, place)
         guard var root = rootPlace == place ? item : try book.item(rootPlace) else {
             item.wait(for: .now, now: now)
             book.put(item, at: place)
@@ -278,9 +286,7 @@ extension PurchasesStage {
         }
         switch try compile(&item, place, event, root, &book, plan) {
         case .elsewhere(let wait):
-            item.wait(for: wait, now: now)
-            book.put(item, at: place)
-            try passTurn(of: place, in: rootPlace, &book)
+            try leave(for: wait)
             if wait == .rate {
                 // It left its queue for long, and its start may wait for that to be retracted.
                 try keepParent(of: item, place, &book, now: now)
@@ -290,13 +296,10 @@ extension PurchasesStage {
             if fault.rule == .refundTooLarge,
                 let other = try unsettledRelative(of: item, place, before: event, &book)
             {
-                item.wait(for: .reference(other, until: now + policy.referenceLook), now: now)
-                book.put(item, at: place)
-                try passTurn(of: place, in: rootPlace, &book)
-                return true
+                try leave(for: .reference(other, until: now + policy.referenceLook))
+            } else {
+                try leave(refused: fault)
             }
-            try refuse(fault.asFault, item, place, event, &book, into: &plan)
-            try passTurn(of: place, in: rootPlace, &book)
             return true
         case .compiled(let flight):
             let byteCountMax =
@@ -307,8 +310,7 @@ extension PurchasesStage {
                     .lineItemID,
                     repair: "Send shorter identifiers: the line item is larger than a report."
                 )
-                try refuse(fault.asFault, item, place, event, &book, into: &plan)
-                try passTurn(of: place, in: rootPlace, &book)
+                try leave(refused: fault)
                 return true
             }
             let byteCount = draft.lineItems.count + flight.item.utf8.count + 2
