@@ -59,22 +59,10 @@ enum OffsetsCommand {
             Console.say("nothing was changed; say --yes to do it")
             return .refusedBySafetyRule
         }
-        // Nothing is changed that is not on record.
         var audit = OffsetsAudit(order: order, rows: rows)
-        try audit.store(configuration)
-        do throws(CommandFailure) {
+        try audit.record(configuration) { audit throws(CommandFailure) in
             try set(rows, &audit.count, configuration)
-            audit.state = .finished
-        } catch {
-            audit.state = .stopped
-            do throws(CommandFailure) {
-                try audit.store(configuration)
-            } catch {
-                // Why it stopped is the better answer; the audit has the order.
-            }
-            throw error
         }
-        try audit.store(configuration)
         Console.say(
             "done: " + CountText.of(rows.count, "partition goes", "partitions go")
                 + " on at the first record"

@@ -104,13 +104,11 @@ extension `The schemas of Protocols` {
             coordinatorEpoch: 1
         )
         var audit = RepairAudit(
-            runID: try HandOrder("repair", why: nil, now: MessageExamples.time).id,
-            by: "operator@host",
-            why: "a node was killed",
+            order: try HandOrder("repair", why: "a node was killed", now: MessageExamples.time),
             transactions: [transaction]
         )
         var documents: [[UInt8]] = []
-        for state in [RepairAudit.State.running, .finished] {
+        for state in [HandAuditState.running, .finished] {
             audit.state = state
             var arena: [UInt8] = []
             audit.append(to: &arena, at: MessageExamples.time.milliseconds)
@@ -142,7 +140,7 @@ extension `The schemas of Protocols` {
             order: try HandOrder("offsets", why: nil, now: MessageExamples.time),
             rows: lost.map { OffsetsCommand.Row(worker: .decode, lost: $0) }
         )
-        let states: [(OffsetsAudit.State, Int)] = [(.running, 0), (.stopped, 1), (.finished, 2)]
+        let states: [(HandAuditState, Int)] = [(.running, 0), (.stopped, 1), (.finished, 2)]
         return states.map { state, count in
             (audit.state, audit.count) = (state, count)
             return written("audit.v1", "offsets reset") { arena in

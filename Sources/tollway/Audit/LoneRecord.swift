@@ -45,21 +45,19 @@ extension JSONWriter {
     /// Begins a value of `<prefix>audit.v1` with what all of them have, at UNIX milliseconds.
     mutating func beginAudit(
         _ action: String,
-        _ runID: String,
+        _ order: HandOrder,
         part: (number: Int, state: String)? = nil,
-        at: Int64,
-        by: String,
-        why: String?
+        at: Int64
     ) {
         beginObject()
         field("action", action)
-        field("runId", runID)
+        field("runId", order.id)
         if let part {
             field("part", part.number)
             field("state", part.state)
         }
         field("at", at)
-        field("by", by)
-        field("why", why)
+        field("by", order.by)
+        field("why", order.why)
     }
 }

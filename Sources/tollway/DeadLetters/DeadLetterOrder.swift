@@ -11,11 +11,8 @@ struct DeadLetterOrder {
     var action: DeadLetterAction
     var configuration: Configuration
     var filter: DeadLetterFilter
-    /// Names the change in headers, progress and audit.
-    var runID: String
-    /// Who asked: the user of this machine.
-    var by: String
-    var why: String?
+    /// Who asked for it, and why.
+    var hand: HandOrder
     /// Only these, where a plan was given.
     var plan: ReplayPlanFile?
     var patch: MergePatch?
@@ -35,6 +32,8 @@ struct DeadLetterOrder {
     var forgottenBefore: Int64?
 
     var prefix: String { configuration.topicPrefix }
+    /// Names the change in headers, progress and audit.
+    var runID: String { hand.id }
 
     /// Where a discarded dead letter goes is one place; a replayed one goes where it failed.
     func targets(of stage: Worker) -> [Topic] {
@@ -53,14 +52,7 @@ struct DeadLetterOrder {
         self.action = action
         self.configuration = configuration
         filter = try DeadLetterFilter(invocation, configuration, now: now)
-        let order = try HandOrder(
-            action.rawValue,
-            why: invocation.value("--why"),
-            now: now
-        )
-        runID = order.id
-        by = order.by
-        why = order.why
+        hand = try HandOrder(action.rawValue, why: invocation.value("--why"), now: now)
         if invocation.has("--rate") {
             rate = try invocation.integer("--rate", default: 1, in: 1...DeadLetterAction.rateMax)
         }

@@ -177,8 +177,8 @@ struct DeadLetterShipment {
         let pairs = [
             ("tollway.dlq.discarded_from", deadLetter.position.description),
             ("tollway.dlq.discarded_at", WallClock.rfc3339(milliseconds: now)),
-            ("tollway.dlq.discarded_by", order.by),
-            ("tollway.dlq.discarded_why", order.why ?? ""),
+            ("tollway.dlq.discarded_by", order.hand.by),
+            ("tollway.dlq.discarded_why", order.hand.why ?? ""),
             ("tollway.dlq.discard_id", order.runID),
         ]
         for (name, value) in pairs {
@@ -241,11 +241,9 @@ struct DeadLetterAudit {
         JSONWriter.append(to: &arena) { writer in
             writer.beginAudit(
                 "dlq.\(order.action.rawValue)",
-                order.runID,
+                order.hand,
                 part: (part, state.rawValue),
-                at: at,
-                by: order.by,
-                why: order.why
+                at: at
             )
             writer.field("filter", order.plan?.filter ?? order.filter.text)
             writer.field("isPlan", order.plan != nil)

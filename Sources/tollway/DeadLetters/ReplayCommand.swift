@@ -152,7 +152,7 @@ enum ReplayCommand {
     private static func runDiscard(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
         var order = try order(.discard, invocation, now: now)
-        guard order.why != nil || !invocation.has("--yes") else {
+        guard order.hand.why != nil || !invocation.has("--yes") else {
             throw .usage("missing_why", "say --why: whoever reads the audit will ask")
         }
         if let path = invocation.operands.first {

@@ -27,7 +27,7 @@ extension ReplayPlanFile {
             ("tollwayReplayPlan", "\(version)"),
             ("action", JSONText.quoted(order.action.rawValue)),
             ("made", JSONText.quoted(WallClock.rfc3339(milliseconds: now.milliseconds))),
-            ("by", JSONText.quoted(order.by)),
+            ("by", JSONText.quoted(order.hand.by)),
             ("clusterId", JSONText.quoted(clusterID)),
             ("prefix", JSONText.quoted(order.prefix)),
             ("filter", JSONText.quoted(order.filter.text)),

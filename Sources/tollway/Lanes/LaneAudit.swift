@@ -11,13 +11,7 @@ struct LaneAudit {
 
     func write(to arena: inout [UInt8]) {
         JSONWriter.append(to: &arena) { writer in
-            writer.beginAudit(
-                "lanes.\(action.rawValue)",
-                order.id,
-                at: at,
-                by: order.by,
-                why: order.why
-            )
+            writer.beginAudit("lanes.\(action.rawValue)", order, at: at)
             writer.field("appAppleId", lane.appAppleID)
             writer.field("environment", lane.environment.rawValue)
             writer.endObject()

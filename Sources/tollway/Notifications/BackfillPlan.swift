@@ -84,14 +84,7 @@ struct BackfillAudit {
 
     func write(to arena: inout [UInt8]) {
         JSONWriter.append(to: &arena) { writer in
-            writer.beginAudit(
-                Self.action,
-                order.id,
-                part: (part, state.rawValue),
-                at: at,
-                by: order.by,
-                why: order.why
-            )
+            writer.beginAudit(Self.action, order, part: (part, state.rawValue), at: at)
             writer.field("filter", plan.filter)
             writer.field("count", count)
             writer.field("runCount", runCount)

@@ -52,13 +52,7 @@ struct ReportAudit {
 
     func write(to arena: inout [UInt8]) {
         JSONWriter.append(to: &arena) { writer in
-            writer.beginAudit(
-                ReportCommand.request.words.joined(separator: "."),
-                order.id,
-                at: at,
-                by: order.by,
-                why: order.why
-            )
+            writer.beginAudit(ReportCommand.request.words.joined(separator: "."), order, at: at)
             writer.field("externalPurchaseId", request.externalPurchaseID.text)
             writer.field("appAppleId", request.appAppleID)
             writer.field("status", request.status.rawValue)

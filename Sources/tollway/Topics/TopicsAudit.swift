@@ -11,13 +11,7 @@ struct TopicsAudit {
 
     func write(to arena: inout [UInt8]) {
         JSONWriter.append(to: &arena) { writer in
-            writer.beginAudit(
-                TopicsCommand.apply.words.joined(separator: "."),
-                order.id,
-                at: at,
-                by: order.by,
-                why: order.why
-            )
+            writer.beginAudit(TopicsCommand.apply.words.joined(separator: "."), order, at: at)
             writer.name("topics")
             writer.beginArray()
             for review in reviews {

@@ -1,53 +1,22 @@
 internal import Kafka
 internal import StageRuntime
-internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
 
 /// A value of `<prefix>audit.v1`: which markers are written, by whose order, and the result.
-struct RepairAudit {
-    enum State: String {
-        case running, finished
-        /// Nothing was written.
-        case stopped
-    }
-
+struct RepairAudit: HandAudit {
+    static let transactionalName = "transactions.repair"
     private static let source = "__transaction_state"
 
-    var runID: String
-    var by: String
-    var why: String?
+    var order: HandOrder
     var transactions: [HangingTransaction]
-    var state = State.running
-    var part = 1
+    var state = HandAuditState.running
     var refusals: [(HangingTransaction, code: String)] = []
-
-    init(runID: String, by: String, why: String?, transactions: [HangingTransaction]) {
-        self.runID = runID
-        self.by = by
-        self.why = why
-        self.transactions = transactions
-    }
-
-    /// Stores the record.
-    func write(_ configuration: Configuration) throws(CommandFailure) {
-        let record = LoneRecord.audit(runID: runID, transactionalName: "transactions.repair")
-        try record.store(configuration) { arena in
-            append(to: &arena, at: WallClock.nowMilliseconds())
-        }
-    }
 
     func append(to arena: inout [UInt8], at now: Int64) {
         let done = state == .finished ? transactions.count - refusals.count : 0
         JSONWriter.append(to: &arena) { writer in
-            writer.beginAudit(
-                "transactions.repair",
-                runID,
-                part: (part, state.rawValue),
-                at: now,
-                by: by,
-                why: why
-            )
+            writer.beginAudit("transactions.repair", order, part: state.part, at: now)
             writer.field("filter", "")
             writer.field("isPlan", false)
             writer.field("source", Self.source)

@@ -104,15 +104,12 @@ enum TransactionsCommand {
         }
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
         let order = try HandOrder("repair", why: invocation.value("--why"), now: now)
-        var audit = RepairAudit(
-            runID: order.id,
-            by: order.by,
-            why: order.why,
-            transactions: owed
-        )
-        // Nothing is changed that is not on record.
-        try audit.write(configuration)
-        try write(owed, &audit, configuration)
+        var audit = RepairAudit(order: order, transactions: owed)
+        try audit.record(configuration) { audit throws(CommandFailure) in
+            audit.refusals = try ask(configuration) { hanging throws(LogFault) in
+                try hanging.repair(owed)
+            }
+        }
         let count = CountText.of(owed.count, "marker was", "markers were")
         let blocked = try stillBlocked(owed, audit.refusals, configuration)
         guard blocked.isEmpty else {
@@ -134,30 +131,6 @@ enum TransactionsCommand {
             code: "transactions.partly_done",
             "\(sentence); run it again"
         )
-    }
-
-    /// Writes the markers, and the result to the audit.
-    private static func write(
-        _ owed: [HangingTransaction],
-        _ audit: inout RepairAudit,
-        _ configuration: Configuration
-    ) throws(CommandFailure) {
-        audit.part = 2
-        do throws(CommandFailure) {
-            audit.refusals = try ask(configuration) { hanging throws(LogFault) in
-                try hanging.repair(owed)
-            }
-            audit.state = .finished
-        } catch {
-            audit.state = .stopped
-            do throws(CommandFailure) {
-                try audit.write(configuration)
-            } catch {
-                // Why it stopped is the better answer; the audit has the order.
-            }
-            throw error
-        }
-        try audit.write(configuration)
     }
 
     /// Partitions that refused their marker, or do not show it in time.
