@@ -83,6 +83,9 @@ struct BookedItem: Equatable {
     @Boxed var event: BookedEvent?
     /// The content of the buy or refund as it was sent first, where it is another now: its repeats
     /// are known by it.
+    ///
+    /// Of a refund that was refused also where it is no other: who says the same again says it
+    /// in ``saidIn``.
     @Boxed var first: PurchaseEvent?
     /// Of a sale that was refused: what settled restatements had made of it.
     ///
@@ -100,7 +103,8 @@ struct BookedItem: Equatable {
     var retractedOffset: Int64?
     /// Of a refund: the currency that its buy had when it was said, which its amounts are in.
     ///
-    /// Nil where its buy is not known yet, or an earlier version took it.
+    /// It stays where the refund is refused. Nil where its buy is not known yet, or an earlier
+    /// version took it.
     var saidIn: AlphaCode?
     /// Of a buy that was restated to another currency while it was not owed: where the last such change lies
     /// in `purchases.received`, and the currency before it.
@@ -149,6 +153,12 @@ struct BookedItem: Equatable {
     }
 
     var hasChanges: Bool { changeFirst < changeNext }
+
+    /// Whether a sale that is sent again says its amounts in ``saidIn``: it was not owed, or is a
+    /// refund that was refused with them.
+    func isSaidAgain(by sale: PurchaseEvent) -> Bool {
+        standing == .notOwed || (restated ?? first).map { sale.isSameRefund(as: $0) } ?? false
+    }
 
     /// Its retraction is settled; a repeat of that changes nothing.
     mutating func noteRetraction(at offset: Int64) {

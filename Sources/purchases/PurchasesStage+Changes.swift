@@ -93,7 +93,9 @@ extension PurchasesStage {
         item.first = item.first ?? sale
         item.sale = restated
         if AmountTriple(change) != nil {
-            item.saidIn = try buysCurrency(item, place, at: event, book)
+            // Of a buy that is changing it is known once that is settled.
+            let isKnown = try changingParent(of: item, place, before: event, &book) == nil
+            item.saidIn = try isKnown ? buysCurrency(item, place, at: event, book) : nil
         }
         if restated.pricingCurrency != sale.pricingCurrency {
             item.currencyOffset = event.offset

@@ -338,10 +338,10 @@ extension PurchasesStage {
             }
             return try begin(item.sale ?? sale, first: item.first, item, event, place, &book, &plan)
         case .unknown:
-            let isReplay = isSame(sale, item.first)
+            let restated = isSame(sale, item.first) ? item.restated : nil
             return try begin(
-                isReplay ? item.restated ?? sale : sale,
-                first: isReplay ? item.first : nil,
+                restated ?? sale,
+                first: restated == nil ? nil : item.first,
                 item,
                 event,
                 place,
@@ -368,8 +368,8 @@ extension PurchasesStage {
         _ plan: inout BatchPlan
     ) throws(StoreFault) -> Verdict {
         var item = item
-        // What was not owed and is sent again says nothing new.
-        item.saidIn = item.standing == .notOwed ? item.saidIn : nil
+        // Who says the same again says it in the same currency.
+        item.saidIn = first != nil || item.isSaidAgain(by: sale) ? item.saidIn : nil
         item.standing = .pending
         item.sale = sale
         item.first = first

@@ -69,13 +69,15 @@ extension PurchasesStage {
 
     /// Whether a refund is not owed, nothing reopens it any more, and its buy was reported since: whoever
     /// sends it again means it.
+    ///
+    /// What was retracted comes back by a restatement alone: a copy says what was said before.
     func isOwedByNow(
         _ item: BookedItem,
         _ place: BookPlace,
         _ book: Book
     ) throws(StoreFault) -> Bool {
         guard item.standing == .notOwed, item.wait == .idle, item.sale?.kind == .refund,
-            let parent = item.parent
+            !item.isRetracted, let parent = item.parent
         else {
             return false
         }

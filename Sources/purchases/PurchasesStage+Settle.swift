@@ -143,9 +143,15 @@ extension PurchasesStage {
         item.finishTurn(of: event, now: plan.now)
         try book.wake(place)
         if wasBase {
+            if dropsRestatement {
+                item.saidIn = nil
+            }
+            try noteCurrency(of: &item, place, at: event, book)
             item.standing = .unknown
+            // A refund that comes again as it was is said in the same currency.
+            let isKept = item.restated != nil || item.saidIn != nil
+            item.first = isKept ? item.first ?? item.sale : nil
             item.sale = nil
-            item.first = item.restated == nil ? nil : item.first
             item.parent = nil
         }
         try goOn(&item, place, &book, now: plan.now)
@@ -331,7 +337,7 @@ extension PurchasesStage {
         case .unknown:
             guard item.hasChanges else {
                 item.wait(for: .idle, now: now)
-                return book.put(item.restated == nil ? nil : item, at: place)
+                return book.put(item.first == nil ? nil : item, at: place)
             }
             let first = try book.event(item.changeFirst, of: place)
             let until = (first?.receivedAt ?? now) + policy.referenceWait

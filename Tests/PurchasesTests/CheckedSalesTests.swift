@@ -106,6 +106,17 @@ import TokenWire
                 }, shop.restate("a", shop.france),
             ]
         },
+        Case("refunds that were refused, of a buy that goes to another currency") { shop in
+            let inKronur: (inout PurchaseEvent) -> Void = { $0.pricingCurrency = AlphaCode("ISK") }
+            return [
+                shop.buy("a"), shop.refund("r", of: "a", shop.france),
+                shop.refund("q", of: "a", shop.france), shop.restate("a", inKronur),
+                shop.refund("r", of: "a", shop.france), shop.refund("r", of: "a"),
+                shop.refund("r", of: "a"),
+                shop.refund("r", of: "a") { $0.amountTaxExclusive = Milliunits(2_000) },
+                shop.refund("q", of: "a"), shop.refund("q", of: "a", inKronur),
+            ]
+        },
         Case("another rate alone for a converted buy with a refund") { shop in
             shop.restatedTerms("ISK", rate: "0.0069")
         },

@@ -1050,6 +1050,21 @@ import TokenWire
         expectAccountCloses(bench)
     }
 
+    /// A copy of it tells what was said before that, as one of a refund that Apple has.
+    @Test func `takes no refund again that was retracted before its buy was reported`() throws {
+        let bench = bench()
+        let (anna, refund) = try notOwed(bench)
+        bench.sale(bench.change("r", anna, .retract))
+        try bench.settle()
+        bench.token("t", customer: anna)
+        try bench.settle()
+        bench.sale(refund)
+        try bench.settle()
+        #expect(bench.count(.repeated) == 1)
+        #expect(bench.apple.held("a") != nil && bench.apple.held("r") == nil)
+        expectAccountCloses(bench)
+    }
+
     /// Nobody could judge it when it came; the sale itself is good.
     @Test func `tells what a sale says itself once its restatement before a token breaks a rule`()
         throws

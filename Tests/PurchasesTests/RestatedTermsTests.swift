@@ -158,6 +158,32 @@ import TokenDomain
         #expect(refunds.last?.item?.contains("ISK") == hasAmounts)
     }
 
+    /// Apple has the buy, whose restatement waits for a rate, and was never told of the refund.
+    @Test func `has a retracted refund back in the currency that it is about to have`() throws {
+        let (bench, anna) = try bench()
+        let boughtAt = bench.clock.now
+        let rates = bench.rates.rates
+        bench.rates.rates = .none
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.refund("r", of: "a", anna, exclusive: 3_000))
+        try bench.pass(.hours(25))
+        bench.sale(bench.change("r", anna, .retract))
+        try bench.settle()
+        bench.token("t", from: boughtAt + -.days(1), days: 60, customer: anna)
+        try bench.settle()
+        bench.sale(bench.restate("a", anna, in: "ISK"))
+        bench.sale(bench.restateCheaper("r", anna))
+        try bench.settle()
+        bench.rates.rates = rates
+        bench.rates.isChanged = true
+        try bench.pass(.seconds(10))
+        #expect(bench.deadLetters().map(\.code) == [])
+        #expect(bench.refusals.isEmpty)
+        let last = try #require(try bench.outcomes().last)
+        #expect(last.lineItemID == "r" && last.outcome == .reported)
+        #expect(last.item?.contains(#""pricingCurrency":"ISK""#) == true)
+    }
+
     /// It waits for a token that it names, and its buy is restated meanwhile.
     @Test func `that is reported has no refund in another currency than it was said in`() throws {
         let (bench, anna) = try bench()
@@ -261,6 +287,209 @@ import TokenDomain
         try bench.settle()
         #expect(bench.deadLetters().map(\.code) == ["purchases.tax_country_mismatch"])
         #expect(bench.refusals.isEmpty)
+    }
+}
+
+/// Its buy goes to another currency afterwards, as that of a refund which Apple does not have may.
+@Suite struct `A refund that was refused` {
+    private static let mismatch = "purchases.pricing_currency_mismatch"
+
+    /// With a rate for kronur, and the buy "a" in euro, which Apple has.
+    private func bench() throws -> (PurchasesBench, CustomerID) {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        return (bench, anna)
+    }
+
+    /// What it is refused for at first.
+    enum Cause {
+        case apple, country
+    }
+
+    /// Refuses a refund "r" of "a" that was said in euro.
+    ///
+    /// - Returns: the refund, which nothing but the currency is wrong with from then on.
+    private func refuse(
+        _ cause: Cause,
+        _ bench: PurchasesBench,
+        _ anna: CustomerID
+    ) throws -> PurchaseEvent {
+        let refund = bench.refund("r", of: "a", anna, exclusive: 3_000)
+        var wrong = refund
+        if cause == .country {
+            wrong.taxCountry = AlphaCode("FRA")
+        }
+        bench.script = { _, ids in
+            ids.contains("r")
+                ? [AppleError(code: 7, fieldName: "taxCountry", lineItemID: "r")] : nil
+        }
+        bench.sale(wrong)
+        try bench.settle()
+        bench.script = { _, _ in nil }
+        #expect(try bench.words() == ["a reported", "r rejected"])
+        return refund
+    }
+
+    private func restate(
+        in currency: String,
+        _ bench: PurchasesBench,
+        _ anna: CustomerID
+    ) throws {
+        bench.sale(bench.restate("a", anna, in: currency))
+        try bench.settle()
+        #expect(try bench.words().last == "a reported")
+    }
+
+    /// The line item of the refund that Apple took; nil where it took none.
+    private func taken(_ bench: PurchasesBench) throws -> String? {
+        try bench.outcomes().last { $0.lineItemID == "r" && $0.outcome == .reported }?.item
+    }
+
+    /// The platform sends it once more, or its dead letter is replayed and the worker has its state
+    /// from the changelog: each time the same is said.
+    @Test(arguments: [(Cause.apple, false), (.apple, true), (.country, false)])
+    func `is refused as often as it comes until its amounts are said anew`(
+        cause: Cause,
+        isReplay: Bool
+    ) throws {
+        let (bench, anna) = try bench()
+        let refund = try refuse(cause, bench, anna)
+        try restate(in: "ISK", bench, anna)
+        for count in 1...3 {
+            if isReplay {
+                bench.crash()
+                bench.loseDisk()
+                bench.launch()
+                let dead = try #require(bench.deadLetters().last)
+                bench.append(.purchasesReceived, key: anna.text, value: dead.value)
+            } else {
+                bench.sale(refund)
+            }
+            try bench.pass(.minutes(1))
+            let codes = bench.deadLetters().map(\.code)
+            #expect(codes.count == 1 + count)
+            #expect(codes.dropFirst().allSatisfy { $0 == Self.mismatch }, "\(codes)")
+        }
+        #expect(try taken(bench) == nil)
+        bench.sale(bench.refund("r", of: "a", anna, exclusive: 2_000))
+        try bench.settle()
+        #expect(try taken(bench)?.contains(#""pricingCurrency":"ISK""#) == true)
+        #expect(bench.deadLetters().count == 4)
+    }
+
+    /// Only the name of the currency was wrong: the amounts are what they were.
+    @Test func `is taken with the same amounts where it names the currency`() throws {
+        let (bench, anna) = try bench()
+        var refund = try refuse(.apple, bench, anna)
+        try restate(in: "ISK", bench, anna)
+        refund.pricingCurrency = AlphaCode("ISK")
+        bench.sale(refund)
+        try bench.settle()
+        #expect(try taken(bench)?.contains(#""pricingCurrency":"ISK""#) == true)
+        #expect(bench.deadLetters().count == 1)
+    }
+
+    @Test func `is taken as it was once its buy is back in its currency`() throws {
+        let (bench, anna) = try bench()
+        let refund = try refuse(.apple, bench, anna)
+        for currency in ["ISK", "EUR"] {
+            try restate(in: currency, bench, anna)
+            bench.sale(refund)
+            try bench.settle()
+        }
+        #expect(try taken(bench)?.contains(#""pricingCurrency":"EUR""#) == true)
+        #expect(bench.deadLetters().map(\.code) == ["purchases.rejected", Self.mismatch])
+    }
+
+    /// Its buy is restated to what it names, or it names nothing any more.
+    @Test(arguments: ["ISK", nil])
+    func `is in the currency that it names, whatever its buy had`(currency: String?) throws {
+        let (bench, anna) = try bench()
+        var refund = bench.refund("r", of: "a", anna, exclusive: 3_000)
+        refund.pricingCurrency = AlphaCode("ISK")
+        bench.sale(refund)
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == [Self.mismatch])
+        if let currency {
+            try restate(in: currency, bench, anna)
+        } else {
+            refund.pricingCurrency = nil
+        }
+        bench.sale(refund)
+        try bench.settle()
+        let told = #""pricingCurrency":"\#(currency ?? "EUR")""#
+        #expect(try taken(bench)?.contains(told) == true)
+        #expect(bench.deadLetters().count == 1)
+    }
+
+    @Test func `is another one where it names another buy`() throws {
+        let (bench, anna) = try bench()
+        var refund = try refuse(.apple, bench, anna)
+        bench.sale(bench.buy("b", anna) { $0.pricingCurrency = AlphaCode("ISK") })
+        try bench.settle()
+        refund.referenceLineItemID = "b"
+        bench.sale(refund)
+        try bench.settle()
+        #expect(try taken(bench)?.contains(#""pricingCurrency":"ISK""#) == true)
+        #expect(bench.deadLetters().count == 1)
+    }
+
+    /// A replay of its own event tells it as it was restated, which was said in euro as well.
+    @Test func `is as it was restated before a token reopened it`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        let anna = bench.customer(1)
+        let refund = bench.refund("r", of: "a", anna, exclusive: 3_000)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(refund)
+        try bench.pass(.hours(25))
+        bench.sale(bench.restateCheaper("r", anna))
+        try bench.settle()
+        bench.script = { _, ids in
+            ids.contains("r")
+                ? [AppleError(code: 7, fieldName: "taxCountry", lineItemID: "r")] : nil
+        }
+        bench.token("t", customer: anna)
+        try bench.settle()
+        bench.script = { _, _ in nil }
+        #expect(bench.deadLetters().map(\.code) == ["purchases.rejected"])
+        try restate(in: "ISK", bench, anna)
+        bench.sale(refund)
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == ["purchases.rejected", Self.mismatch])
+        try restate(in: "EUR", bench, anna)
+        bench.sale(refund)
+        try bench.settle()
+        #expect(try taken(bench)?.contains(#""amountTaxExclusive":2000,"#) == true)
+    }
+
+    /// It is in the book until its buy can be refunded no more; of one whose buy never came nothing
+    /// is known.
+    @Test func `is forgotten as everything is`() throws {
+        let (bench, anna) = try bench()
+        bench.sale(bench.refund("nobody's", of: "unknown", anna, exclusive: 1_000))
+        _ = try refuse(.apple, bench, anna)
+        try bench.pass(.days(31))
+        func isKnown(_ name: String) throws -> Bool {
+            try bench.records().contains { $0.contains("\(name) {") }
+        }
+        #expect(try isKnown("r"))
+        #expect(try !isKnown("nobody's"))
+        #expect(bench.deadLetters().last?.code == "purchases.reference_unknown")
+        for _ in 0..<9 {
+            try bench.pass(.days(90))
+            for _ in 0..<4 {
+                bench.sale(bench.buy("other", bench.customer(2)) { $0.quantity = 0 })
+                try bench.pass(.hours(20))
+            }
+        }
+        #expect(try bench.entryCount() == 0)
     }
 }
 

@@ -130,6 +130,7 @@ import TokenDomain
         let sale = PurchasesBench().buy("a", nil).normalized(appAppleID: 1)
         var refused = BookedItem(touchedAt: PurchasesBench.start)
         (refused.first, refused.restated) = (sale, sale)
+        refused.saidIn = AlphaCode("EUR")
         refused.waitingSince = PurchasesBench.start
         var item: [UInt8] = []
         refused.write(to: &item)

@@ -130,8 +130,8 @@ package struct ReferenceRules {
             .pricingCurrencyMismatch,
             .pricingCurrency,
             repair:
-                "Send it with its amounts in the currency that the buy was restated to since, and with that"
-                + " currency where it named one."
+                "Send it with its amounts in the currency that the buy was restated to since, and"
+                + " with that as its pricingCurrency."
         )
     }
 

@@ -112,6 +112,21 @@ extension PurchaseEvent {
         }
     }
 
+    /// Whether it says again what another refund said: the same amounts of the same buy.
+    ///
+    /// - Parameter other: normalized, as this one is.
+    /// - Returns: false where this one names the currency of its amounts, or either is no refund.
+    package func isSameRefund(as other: PurchaseEvent) -> Bool {
+        guard kind == .refund, other.kind == .refund, pricingCurrency == nil,
+            let buy = referenceLineItemID, let otherBuy = other.referenceLineItemID
+        else {
+            return false
+        }
+        // As texts of Swift two names are equal that only look the same.
+        return buy.utf8.elementsEqual(otherBuy.utf8)
+            && AmountTriple(self) == AmountTriple(other)
+    }
+
     /// Whether it is a renewal, a change or a payment: it refers to the start of its subscription.
     package var isLaterSubscriptionEvent: Bool {
         kind == .buy && subscriptionEvent != nil && subscriptionEvent != .start

@@ -107,6 +107,8 @@ struct PurchaseCheckBook {
     /// Names that Apple has, of whomever they are.
     private var taken: Set<Key> = []
     var unreported: [Key: Unreported] = [:]
+    /// Refunds that were refused, as they came last, and the currency that their amounts are in.
+    private var refused: [Key: (sale: PurchaseEvent, saidIn: AlphaCode)] = [:]
     /// What waits for an item, or for the start of a subscription.
     var waiting: [Key: [Entry]] = [:]
     /// Buys and refunds among that.
@@ -216,8 +218,23 @@ struct PurchaseCheckBook {
             return try report(sale, first: sale, key)
         } catch {
             recount(sale)
+            noteRefused(sale, key)
             throw error
         }
+    }
+
+    /// A refund that comes again as it was is said in the same currency.
+    private mutating func noteRefused(_ sale: PurchaseEvent, _ key: Key) {
+        guard sale.kind == .refund, let buy = parent(of: sale).flatMap({ items[$0] }) else {
+            return
+        }
+        let currency = saidIn(sale, key) ?? buy.sale.pricingCurrency
+        refused[key] = currency.map { (sale: sale, saidIn: $0) }
+    }
+
+    /// What the amounts of a refund are in that was refused with them; nil of any other.
+    private func saidIn(_ sale: PurchaseEvent, _ key: Key) -> AlphaCode? {
+        refused[key].flatMap { sale.isSameRefund(as: $0.sale) ? $0.saidIn : nil }
     }
 
     /// A buy or a refund under a name that is there.
@@ -257,7 +274,8 @@ struct PurchaseCheckBook {
                 sale.kind == .refund
                 ? ReferenceRules.fault(ofRefund: sale, of: found.target, isNew: true, now: now)
                 : ReferenceRules.fault(ofLater: sale, after: found.target)
-            if let fault {
+            let said = saidIn(sale, key)
+            if let fault = fault ?? ReferenceRules.fault(ofSaidIn: said, of: found.target) {
                 throw fault
             }
         }
