@@ -62,7 +62,7 @@ extension Stage {
 
 /// A stage that keeps state in a changelog.
 package protocol StatefulStage: Stage {
-    /// What one changelog record means for the local store: on restore, and after each commit.
+    /// What one changelog record means for the local store: on restore.
     ///
     /// A value of nil is a tombstone. `previous` is the value of the key before this one, for what
     /// is derived from it.

@@ -31,8 +31,8 @@ package final class StagedState {
     /// The newest value of a record; nil removes it.
     private struct Value {
         var bytes: [UInt8]?
-        /// The changes of its due table, where the stage says so.
-        var due: DueChange?
+        /// The changes of its due table.
+        var due: DueChange
     }
 
     /// A key that hashes all of its bytes at once: an array hashes them one by one.
@@ -177,18 +177,10 @@ package final class StagedState {
         find(partition)?.value(forKey: key)
     }
 
-    /// Stages a value; nil removes the key.
-    package func put(_ value: [UInt8]?, forKey key: [UInt8], partition: Int32) {
-        let held = held(partition)
-        held.open.byteCount += key.count + (value?.count ?? 0)
-        held.open.values[Key(bytes: key)] = Value(bytes: value)
-    }
-
     /// Stages a value, nil removes the key, and the changes of its entries in the due table: to read
     /// those out of the values again, old and new, costs as much as deciding does.
     ///
-    /// `deriveChanges` of the stage makes the same of the records on restore, and of those whose
-    /// entries were not named.
+    /// `deriveChanges` of the stage makes the same of the records on restore.
     package func put(
         _ value: [UInt8]?,
         forKey key: [UInt8],
@@ -198,14 +190,12 @@ package final class StagedState {
         let held = held(partition)
         held.open.byteCount += key.count + (value?.count ?? 0)
         let key = Key(bytes: key)
-        guard let earlier = held.open.values[key] else {
-            held.open.values[key] = Value(bytes: value, due: due)
-            return
-        }
-        // The store has the entries of the value before the first put; where that did not name them, the
-        // store is asked.
-        let changed = earlier.due.map { DueChange(before: $0.before, after: due.after) }
-        held.open.values[key] = Value(bytes: value, due: changed)
+        // The store has the entries of the value before the first put.
+        let before = held.open.values[key]?.due.before ?? due.before
+        held.open.values[key] = Value(
+            bytes: value,
+            due: DueChange(before: before, after: due.after)
+        )
     }
 
     // MARK: Records with their entries
@@ -386,7 +376,7 @@ package final class StagedState {
 
     /// Writes what is settled to the stores, with the changelog's offsets, one atomic write a
     /// partition.
-    func learn(changelogOffsets: [Int32: Int64], stage: any StatefulStage) throws(StoreFault) {
+    func learn(changelogOffsets: [Int32: Int64]) throws(StoreFault) {
         for (partition, held) in held.enumerated() {
             guard let held, !held.settled.isEmpty else {
                 continue
@@ -394,19 +384,12 @@ package final class StagedState {
             guard let offset = changelogOffsets[Int32(partition)] else {
                 preconditionFailure("a committed changelog record has no offset")
             }
-            try held.store.apply(
-                Self.changes(of: held.settled, at: held.store, stage),
-                changelogOffset: offset
-            )
+            try held.store.apply(Self.changes(of: held.settled), changelogOffset: offset)
             held.settled.removeAll(sparing: &sparedTables)
         }
     }
 
-    private static func changes(
-        of settled: Changes,
-        at store: any PartitionStore,
-        _ stage: any StatefulStage
-    ) throws(StoreFault) -> StoreChanges {
+    private static func changes(of settled: Changes) -> StoreChanges {
         guard !settled.values.isEmpty else {
             return settled.entries?.changes ?? StoreChanges()
         }
@@ -417,20 +400,14 @@ package final class StagedState {
         var changes = StoreChanges()
         // The entries of the due table are about as long as the keys.
         changes.reserve(byteCount: settled.byteCount * 3 / 2)
-        var others: [(key: [UInt8], value: [UInt8]?)] = []
         for (key, value) in settled.values {
-            guard let due = value.due else {
-                others.append((key.bytes, value.bytes))
-                continue
-            }
-            changes.make(due)
+            changes.make(value.due)
             if let bytes = value.bytes {
                 changes.put(bytes, forKey: key.bytes, in: .state)
             } else {
                 changes.remove(key: key.bytes, from: .state)
             }
         }
-        try derive(others, at: store, stage, into: &changes)
         return changes
     }
 

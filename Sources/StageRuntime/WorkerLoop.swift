@@ -369,7 +369,7 @@ package final class WorkerLoop {
     /// Only now may the stores know: a store that ran ahead of its changelog would answer for a
     /// transaction that never was.
     private func learn(_ nextOffsets: [TopicPartition: Int64]) throws {
-        guard let changelogTopicIndex, let stateful = stage as? any StatefulStage else {
+        guard let changelogTopicIndex else {
             return
         }
         let changelog = log.targets[changelogTopicIndex]
@@ -378,7 +378,7 @@ package final class WorkerLoop {
             offsets[partition.partition] = offset
         }
         try requireSameChangelog(changelog, offsets)
-        try state.learn(changelogOffsets: offsets, stage: stateful)
+        try state.learn(changelogOffsets: offsets)
     }
 
     private func drop() {

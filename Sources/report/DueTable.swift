@@ -200,21 +200,23 @@ struct DueTable {
 
     // MARK: What is past use
 
-    /// Keys of accounts that may be forgotten, at most so many.
+    /// Accounts that may be forgotten, at most so many, each with its entry: nothing waits of them,
+    /// so that they have no other.
     func forgotten(
         in partition: Int32,
         by horizon: Timestamp,
         countMax: Int
-    ) throws(StoreFault) -> [[UInt8]] {
-        var keys: [[UInt8]] = []
-        try visit(.forgotten, partition) { time, key in
-            guard time <= horizon else {
+    ) throws(StoreFault) -> [(place: AccountPlace, entry: DueEntry)] {
+        var found: [(place: AccountPlace, entry: DueEntry)] = []
+        let start = DueKey.start(.forgotten)
+        try state.scan(.due, partition: partition, from: start, within: start) { entry, note in
+            guard let (time, key) = DueKey.timed(entry), time <= horizon else {
                 return false
             }
-            keys.append(key)
-            return keys.count < countMax
+            found.append((AccountPlace(key: key, partition: partition), (entry, note)))
+            return found.count < countMax
         }
-        return keys
+        return found
     }
 
     /// Entries of a region that begin with a time, until `body` has seen enough.

@@ -233,16 +233,17 @@ extension ReportStage {
         by horizon: Timestamp,
         _ table: DueTable
     ) throws(StoreFault) -> Bool {
-        let keys = try table.forgotten(
+        let found = try table.forgotten(
             in: partition,
             by: horizon,
             countMax: limits.forgottenCountMax
         )
-        for key in keys where !table.isStaged(AccountPlace(key: key, partition: partition)) {
-            table.state.put(nil, forKey: key, partition: partition)
-            cache.remove(AccountPlace(key: key, partition: partition))
+        for (place, entry) in found where !table.isStaged(place) {
+            let change = DueChange(before: [entry], after: [])
+            table.state.put(nil, forKey: place.key, partition: partition, due: change)
+            cache.remove(place)
         }
-        return keys.count < limits.forgottenCountMax
+        return found.count < limits.forgottenCountMax
     }
 
     // MARK: The guard

@@ -162,7 +162,7 @@ final class DedupeBench {
             }
         )
         state.settle()
-        try state.learn(changelogOffsets: offsets, stage: stage)
+        try state.learn(changelogOffsets: offsets)
     }
 
     func submitAndCommit() throws {

@@ -78,7 +78,7 @@ struct DedupeBenchmark {
                     }
                     changelog.removeAll()
                     state.settle()
-                    try state.learn(changelogOffsets: offsets, stage: stage)
+                    try state.learn(changelogOffsets: offsets)
                 }
                 if first % 1_000_000 == 0 {
                     print("  at \(first): \(Self.memory())")

@@ -54,7 +54,8 @@ final class DebtStore {
         var value: [UInt8] = []
         debtor.write(to: &value)
         if isStaged {
-            state.put(value, forKey: key, partition: partition)
+            let unchanged = DueChange(before: [], after: [])
+            state.put(value, forKey: key, partition: partition, due: unchanged)
         }
         var changes = StoreChanges()
         changes.put(value, forKey: key, in: .state)

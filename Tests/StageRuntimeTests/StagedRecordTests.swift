@@ -4,33 +4,15 @@ import Testing
 
 @testable import StageRuntime
 
-/// Derives from a value one entry for each of its bytes.
-private final class ByteEntries: StatefulStage {
-    let derivesFromPrevious = true
-
-    func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {}
-
+/// Of a value one entry for each of its bytes.
+private enum ByteEntries {
     static func change(_ key: [UInt8], from before: [UInt8]?, to after: [UInt8]?) -> DueChange {
         func entries(_ value: [UInt8]?) -> [DueEntry] { (value ?? []).map { ([$0] + key, []) } }
         return DueChange(before: entries(before), after: entries(after))
     }
-
-    func deriveChanges(
-        key: [UInt8],
-        value: [UInt8]?,
-        previous: [UInt8]?,
-        into changes: inout StoreChanges
-    ) {
-        changes.make(Self.change(key, from: previous, to: value))
-        if let value {
-            changes.put(value, forKey: key, in: .state)
-        } else {
-            changes.remove(key: key, from: .state)
-        }
-    }
 }
 
-/// A state whose records are put with the changes of their entries, beside one that derives all.
+/// A state whose records are put into the outputs, beside one that gets values.
 @Suite struct `Records that are put with the changes of their entries` {
     private final class Side {
         let store = MemoryStore()
@@ -46,7 +28,7 @@ private final class ByteEntries: StatefulStage {
         func submit() throws -> [[UInt8]: [UInt8]?] {
             offset += 1
             state.settle()
-            try state.learn(changelogOffsets: [0: offset], stage: ByteEntries())
+            try state.learn(changelogOffsets: [0: offset])
             state.submit(to: &outputs, topic: 0)
             var written: [[UInt8]: [UInt8]?] = [:]
             for output in outputs.outputs {
@@ -74,20 +56,20 @@ private final class ByteEntries: StatefulStage {
     }
 
     @Test(arguments: 0..<50)
-    func `are written once a transaction, and stored as derived`(seed: Int) throws {
+    func `are written once a transaction, and stored as values are`(seed: Int) throws {
         var number = UInt64(seed) &* 0x9e37_79b9_7f4a_7c15 | 1
         func next(_ count: Int) -> Int {
             number = number &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
             return Int(number >> 33) % count
         }
-        let (derived, put) = (Side(), Side())
+        let (other, put) = (Side(), Side())
         let keys: [[UInt8]] = [[1], [1, 2], [3]]
         var last: [[UInt8]: StagedState.PutRecord] = [:]
         for _ in 0..<60 {
             switch next(8) {
-            case 0: #expect(try put.submit() == derived.submit())
+            case 0: #expect(try put.submit() == other.submit())
             case 1 where next(3) == 0:
-                for side in [put, derived] {
+                for side in [put, other] {
                     side.state.abort()
                     side.outputs = OutputBatch()
                 }
@@ -95,8 +77,13 @@ private final class ByteEntries: StatefulStage {
                 let key = keys[next(keys.count)]
                 let value: [UInt8]? = next(4) == 0 ? nil : (0...next(3)).map { _ in UInt8(next(5)) }
                 let old = try put.state.value(key, partition: 0)
-                #expect(try derived.state.value(key, partition: 0) == old)
-                derived.state.put(value, forKey: key, partition: 0)
+                #expect(try other.state.value(key, partition: 0) == old)
+                other.state.put(
+                    value,
+                    forKey: key,
+                    partition: 0,
+                    due: ByteEntries.change(key, from: old, to: value)
+                )
                 let keyRange = put.outputs.place(key)
                 last[key] = put.state.put(
                     recordWithKey: keyRange,
@@ -110,12 +97,12 @@ private final class ByteEntries: StatefulStage {
             }
             #expect(
                 try put.state.values(keys, partition: 0)
-                    == derived.state.values(keys, partition: 0)
+                    == other.state.values(keys, partition: 0)
             )
         }
         for _ in 0..<2 {
-            #expect(try put.submit() == derived.submit())
+            #expect(try put.submit() == other.submit())
         }
-        #expect(try put.stored() == derived.stored())
+        #expect(try put.stored() == other.stored())
     }
 }

@@ -29,7 +29,12 @@ private final class FirstOfKeyStage: StatefulStage {
                 plan.conclude(.settled("fault"))
                 continue
             }
-            plan.state.put(value, forKey: key, partition: record.partition)
+            plan.state.put(
+                value,
+                forKey: key,
+                partition: record.partition,
+                due: DueChange(before: [], after: [])
+            )
             let keyRange = plan.outputs.place(key)
             let valueRange = plan.outputs.place(value)
             plan.outputs.outputs.append(

@@ -102,7 +102,7 @@ struct StageReplay {
                 throw fault
             }
             note(plan, on: slice, of: worker, in: &result)
-            if let stateful = stage as? any StatefulStage {
+            if stage is any StatefulStage {
                 var changelog = OutputBatch()
                 state.submit(to: &changelog, topic: 0)
                 offset += 1
@@ -110,8 +110,7 @@ struct StageReplay {
                 try state.learn(
                     changelogOffsets: Dictionary(
                         uniqueKeysWithValues: state.partitions.map { ($0, offset) }
-                    ),
-                    stage: stateful
+                    )
                 )
             }
         }

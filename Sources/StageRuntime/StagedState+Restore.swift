@@ -1,6 +1,6 @@
 internal import StateStore
 
-/// What a store makes of changelog records by themselves.
+/// What a store makes of changelog records alone.
 extension StagedState {
     /// Writes changelog records to a store as the stage reads them: on restore.
     static func apply(
@@ -10,20 +10,6 @@ extension StagedState {
         stage: any StatefulStage
     ) throws(StoreFault) {
         var changes = StoreChanges()
-        try derive(records, at: store, stage, into: &changes)
-        try store.apply(changes, changelogOffset: changelogOffset)
-    }
-
-    /// What changelog records mean for a store, as the stage reads them.
-    static func derive(
-        _ records: [(key: [UInt8], value: [UInt8]?)],
-        at store: any PartitionStore,
-        _ stage: any StatefulStage,
-        into changes: inout StoreChanges
-    ) throws(StoreFault) {
-        guard !records.isEmpty else {
-            return
-        }
         // On restore a key may stand in a batch more than once: its predecessor is then the one
         // before it in the batch, not the one in the store.
         let stored = stage.derivesFromPrevious ? try store.get(records.map(\.key)) : []
@@ -43,6 +29,7 @@ extension StagedState {
             )
             try refuseIfUnreadable(changes, index)
         }
+        try store.apply(changes, changelogOffset: changelogOffset)
     }
 
     private static func refuseIfUnreadable(
