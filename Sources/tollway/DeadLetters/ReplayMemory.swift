@@ -15,6 +15,11 @@ internal import TokenWire
 enum ReplayMemory {
     /// The settings that take records away.
     static let settings: Set<String> = ["retention.ms", "retention.bytes"]
+    /// The retention with which the topic is made, in milliseconds.
+    ///
+    /// It has its own once what was lost is written down: until then all is forgotten, so nothing is
+    /// replayed.
+    private static let unfinishedRetention = "1"
     /// Begins the key of what is written down, which is no dead letter's position.
     static let keyPrefix = Array("memory/".utf8)
 
@@ -130,19 +135,26 @@ enum ReplayMemory {
         return min(latest + clockSkewMilliseconds, now)
     }
 
+    /// Whether the topic, with these settings, was made, and what was lost with one before it may not be
+    /// written down.
+    static func isUnfinished(_ settings: [String: String]) -> Bool {
+        settings["retention.ms"] == unfinishedRetention
+    }
+
+    /// The plan of the topic as it is made first.
+    static func unfinished(_ plan: TopicPlan) -> TopicPlan {
+        var plan = plan
+        plan.configuration["retention.ms"] = unfinishedRetention
+        return plan
+    }
+
     /// Notes that the topic was made anew while there are dead letters: what was done with them until now
     /// is not known.
-    ///
-    /// One with a record is not new: a broker that is behind the others had not shown it.
     static func noteMadeAnew(
         _ configuration: Configuration,
         runID: String
     ) throws(CommandFailure) {
-        let own = Topic.deadLetterReplays.name(prefix: configuration.topicPrefix)
         let isLoss = try KafkaQuestion.ask(configuration) { admin throws(LogFault) in
-            guard try admin.endOffsets(ofTopic: own).allSatisfy({ $0 == 0 }) else {
-                return false
-            }
             let names = Set(
                 Worker.allCases.map {
                     Topic.deadLetters($0).name(prefix: configuration.topicPrefix)

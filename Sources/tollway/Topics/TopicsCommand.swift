@@ -190,6 +190,11 @@ enum TopicsCommand {
                 ($0.setting.name, $0.setting.constraint.text)
             }
         )
+        if review.topic == .deadLetterReplays,
+            review.present.map({ ReplayMemory.isUnfinished($0.configuration) }) ?? true
+        {
+            return try makeReplays(review, changes, admin, configuration, runID: runID)
+        }
         let memory = changes.filter { ReplayMemory.settings.contains($0.key) }
         if let present = review.present, review.topic == .deadLetterReplays, !memory.isEmpty {
             changes = changes.filter { memory[$0.key] == nil }
@@ -205,9 +210,42 @@ enum TopicsCommand {
             )
         }
         try alter(review, changes, admin, configuration)
-        if review.present == nil, review.topic == .deadLetterReplays {
-            try ReplayMemory.noteMadeAnew(configuration, runID: runID)
+    }
+
+    /// Makes the topic of replays, or what a run left that ended before it was whole.
+    ///
+    /// It has its retention last, so that the next run finds what is missing.
+    private static func makeReplays(
+        _ review: TopicReview,
+        _ changes: [String: String],
+        _ admin: KafkaAdmin,
+        _ configuration: Configuration,
+        runID: String
+    ) throws(CommandFailure) {
+        var changes = changes
+        if review.present == nil {
+            let plan = ReplayMemory.unfinished(review.plan)
+            let shown: [String: String]
+            do throws(LogFault) {
+                try admin.create([plan])
+                shown = try admin.configuration(ofTopic: review.name)
+            } catch {
+                throw KafkaQuestion.failure(error, configuration)
+            }
+            guard ReplayMemory.isUnfinished(shown) else {
+                // One that was there is as it was: a broker that is behind the others had not shown it,
+                // and another look finds what it lacks.
+                return
+            }
+            changes = review.plan.configuration.filter { plan.configuration[$0.key] != $0.value }
         }
+        try ReplayMemory.noteMadeAnew(configuration, runID: runID)
+        do throws(LogFault) {
+            try admin.alterConfiguration(ofTopic: review.name, changes)
+        } catch {
+            throw KafkaQuestion.failure(error, configuration)
+        }
+        try ReplayMemory.noteMadeAnew(configuration, runID: runID)
     }
 
     private static func alter(

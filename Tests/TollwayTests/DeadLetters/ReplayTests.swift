@@ -357,6 +357,51 @@ struct `Sending dead letters back` {
         try world.expectValid(memory, schema: "dlq.replays.v1")
     }
 
+    /// A run that is killed before the loss is on record leaves a topic without its retention.
+    @Test func `lets nothing go again once its memory was made anew`() throws {
+        let world = try DeadLetterWorld()
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 13)
+        try maker.write([.unknownApp], each: 3, to: world.settings)
+        #expect(try world.dlq("replay", "--yes").exitCode == 0)
+        #expect(try world.records(of: .tokensReceived).count == 3)
+        let admin = try world.openAdmin()
+        defer { admin.close() }
+        let name = Topic.deadLetterReplays.name(prefix: world.prefix)
+        let before = try #require(try admin.topic(name))
+        let shape = try admin.configuration(ofTopic: name)
+        try admin.deleteTopics([name])
+        let plan = TopicPlan(
+            name: name,
+            partitionCount: before.partitions.count,
+            configuration: shape.filter { $0.key == "cleanup.policy" }
+        )
+        try admin.create([ReplayMemory.unfinished(plan)])
+        #expect(try world.dlq("plan", "-o", "json").object()["go"] as? Int == 0)
+
+        func apply() throws {
+            let applied = try TollwayProcess.run(
+                ["topics", "apply", "--yes"],
+                environment: world.environment
+            )
+            #expect(applied.exitCode == 0, "\(applied.talk)")
+        }
+        try apply()
+        let retention = try admin.configuration(ofTopic: name)["retention.ms"]
+        #expect(retention == shape["retention.ms"])
+        let go = try world.dlq("plan", "-o", "json").object()
+        #expect(go["go"] as? Int == 0 && go["skipped"] as? Int == 3)
+        // Likewise by one run.
+        try admin.deleteTopics([name])
+        try apply()
+        #expect(try admin.configuration(ofTopic: name)["retention.ms"] == shape["retention.ms"])
+        #expect(try world.dlq("replay", "--yes").exitCode == 3)
+        #expect(try world.records(of: .tokensReceived).count == 3)
+        // What fails from then on is remembered.
+        try maker.write([.unknownApp], each: 1, to: world.settings)
+        #expect(try world.dlq("replay", "--yes").exitCode == 0)
+        #expect(try world.records(of: .tokensReceived).count == 4)
+    }
+
     @Test func `follows a plan to the dead letter`() throws {
         let world = try DeadLetterWorld()
         let folder = try TemporaryFolder()
