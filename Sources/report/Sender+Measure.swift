@@ -87,7 +87,40 @@ extension Sender {
                 write(queue, lane, counts, &writer, now: now)
             }
         }
+        for order in silentPauses {
+            write(order, counts, &writer)
+        }
         writer.endArray()
+    }
+
+    /// The pauses of lanes that have had nothing to send since this process started.
+    private var silentPauses: [LaneOrder] {
+        laneSet.subtracting(lanes.keys.map(\.lane)).compactMap { pause(of: $0) }.sorted {
+            ($0.lane.appAppleID, $0.lane.environment.rawValue)
+                < ($1.lane.appAppleID, $1.lane.environment.rawValue)
+        }
+    }
+
+    private func write(_ order: LaneOrder, _ counts: DueCounts, _ writer: inout JSONWriter) {
+        let queue = SendQueue.reports(of: order.lane)
+        writer.beginObject()
+        Self.write(queue, &writer)
+        Self.writeState(order, &writer)
+        writer.field("milliConfiguredPerSecond", Int64(requestsPerSecond(of: queue) * 1_000))
+        counts.write(order.lane, &writer)
+        writer.endObject()
+    }
+
+    private static func write(_ queue: SendQueue, _ writer: inout JSONWriter) {
+        writer.field("appAppleId", queue.lane.appAppleID)
+        writer.field("environment", queue.lane.environment.rawValue)
+        writer.field("endpoint", queue.endpoint.name)
+    }
+
+    private static func writeState(_ order: LaneOrder, _ writer: inout JSONWriter) {
+        writer.field("state", "paused")
+        writer.field("because", order.sentence)
+        writer.field("since", order.at.milliseconds)
     }
 
     private func write(
@@ -98,9 +131,7 @@ extension Sender {
         now: Timestamp
     ) {
         writer.beginObject()
-        writer.field("appAppleId", queue.lane.appAppleID)
-        writer.field("environment", queue.lane.environment.rawValue)
-        writer.field("endpoint", queue.endpoint.name)
+        Self.write(queue, &writer)
         // What the key is refused for stands before what the endpoint is.
         let keyState = keyBreakers[queue.lane]?.state ?? .open
         let stopped = keyState == .open ? lane.breaker.state : keyState
@@ -109,9 +140,7 @@ extension Sender {
             writer.field("state", "paused")
             writer.field("because", "the orders for lanes have not been read yet")
         } else if let order = pause(of: queue.lane) {
-            writer.field("state", "paused")
-            writer.field("because", order.sentence)
-            writer.field("since", order.at.milliseconds)
+            Self.writeState(order, &writer)
         } else {
             write(state, queue, lane, &writer, now: now)
         }

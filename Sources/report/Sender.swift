@@ -215,7 +215,7 @@ final class Sender {
     }
 
     /// Of all replicas together.
-    private func requestsPerSecond(of queue: SendQueue) -> Double {
+    func requestsPerSecond(of queue: SendQueue) -> Double {
         switch queue.endpoint {
         case .reports: rate(queue.lane) ?? 1
         case .accountTokens: AccountTokenIntake.requestsPerSecond(queue.lane.environment)

@@ -174,6 +174,27 @@ final class MemoryOrders: LaneOrderSource {
         #expect(value(bench, "report_lane_paused{") == nil)
     }
 
+    @Test func `are shown by a replica that has nothing to send for the lane`() throws {
+        let bench = bench()
+        order(.paused, on: bench)
+        bench.launch()
+        try bench.pass(.seconds(2))
+        let lane = try #require(try shown(bench).first)
+        #expect(lane["appAppleId"] as? Int == 1 && lane["environment"] as? String == "production")
+        #expect(lane["endpoint"] as? String == "reports" && lane["state"] as? String == "paused")
+        #expect((lane["because"] as? String)?.hasPrefix("paused by ann@host: asked to") == true)
+        #expect(lane["since"] is Int && lane["due"] as? Int == 0)
+        #expect(lane["milliConfiguredPerSecond"] as? Int == 10_000)
+        due(1, [1], on: bench)
+        try bench.pass(.seconds(2))
+        #expect(try shown(bench).map { $0["due"] as? Int } == [1])
+        bench.crash(0)
+        bench.launch(1)
+        order(.open, on: bench)
+        try bench.pass(.seconds(5))
+        #expect(try shown(bench, 1).map { $0["state"] as? String } == ["open"])
+    }
+
     @Test func `hold for replicas that start later, and before their first request`() throws {
         let bench = bench(tokens: 20)
         order(.open, on: bench)
