@@ -206,6 +206,14 @@ import TokenDomain
         #expect(!snapshot.json.isEmpty)
     }
 
+    @Test func `gives a program rates below one a second as well`() {
+        var snapshot = Self.snapshot(lanes: 1, instances: 0)
+        snapshot.lanes[0].allowedPerSecond = 0.02778
+        snapshot.lanes[0].startedPerSecond = 7.26
+        #expect(snapshot.json.contains(#""allowedPerSecond":0.028,"#))
+        #expect(snapshot.json.contains(#""startedPerSecond":7.3,"#))
+    }
+
     @Test func `shows a lane as paused where one instance has it so, and by whom`() throws {
         var snapshot = Self.snapshot(lanes: 0, instances: 0)
         for state in [

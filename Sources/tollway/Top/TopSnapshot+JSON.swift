@@ -43,7 +43,9 @@ extension TopSnapshot {
     }
 
     private static func number(_ name: String, _ value: Double?) -> [(name: String, json: String)] {
-        value.map { [(name, "\(($0 * 10).rounded() / 10)")] } ?? []
+        // A lane may be allowed less than one a second.
+        let scale = abs(value ?? 0) < 1 ? 1_000.0 : 10
+        return value.map { [(name, "\(($0 * scale).rounded() / scale)")] } ?? []
     }
 
     /// Absent where the topic is, null where it is not known.
