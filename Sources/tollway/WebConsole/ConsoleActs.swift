@@ -78,6 +78,8 @@ struct ConsoleActs {
     private let admin: [String]
     private var plans: [String: Plan] = [:]
     private(set) var acts: [Act] = []
+    /// Grows with each act that begins or ends: a page that knows another number reads them anew.
+    private(set) var changeCount = 0
 
     init(folder: URL, admin: [String] = []) {
         self.folder = folder
@@ -266,6 +268,7 @@ struct ConsoleActs {
         var act = act
         act.job = job
         acts.append(act)
+        changeCount += 1
         if acts.count > Self.actCountMax {
             acts.removeFirst()
         }
@@ -278,6 +281,7 @@ struct ConsoleActs {
         acts[index].job = nil
         Self.remove(acts[index].plan.file)
         acts[index].result = result
+        changeCount += 1
     }
 
     /// What a command came to, for the page.

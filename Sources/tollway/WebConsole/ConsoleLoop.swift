@@ -308,6 +308,7 @@ final class ConsoleLoop {
             ("sequence", "\(feed.sequence)"),
             ("ageMilliseconds", feed.sequence == 0 ? "null" : "\(now - feed.takenAt)"),
             ("isActing", "\(acts.isUnderWay)"),
+            ("actChanges", "\(acts.changeCount)"),
             (
                 "snapshot",
                 feed.newest.isEmpty ? "null" : String(decoding: feed.newest, as: UTF8.self)

@@ -14,6 +14,7 @@ struct ConsoleQuestion: Equatable {
     private static let valueCharacterCountMax = 8_192
     private static let listCountMax = 500
     private static let listCountDefault = 50
+    private static let auditCountMax = 1_000
 
     /// What a question may be, and the verb that answers it.
     static let verbs: [(name: String, words: [String])] = [
@@ -61,6 +62,9 @@ struct ConsoleQuestion: Equatable {
             arguments += try ["--", Self.text(body["id"])]
         case "doctor":
             arguments += ["--no-apple"]
+        case "audit":
+            // A replay has one record for each of its transactions.
+            arguments += ["--limit=\(Self.auditCountMax)"]
         case "account":
             if let month = body["month"] {
                 arguments.append("--month=\(try Self.text(month))")

@@ -26,6 +26,10 @@ import Testing
     @Test func `takes what a person typed for an operand and never for an option`() throws {
         let question = try ConsoleQuestion(["ask": "token", "id": "--help"])
         #expect(question.arguments == ["token", "trace", "-o", "json", "--", "--help"])
+        // The page says so where the audit has as many.
+        let audit = try ConsoleQuestion(["ask": "audit"]).arguments
+        #expect(audit == ["audit", "ls", "-o", "json", "--limit=1000"])
+        #expect(ConsoleScript.account.contains("const auditCountMax = 1000;"))
     }
 
     @Test(arguments: [
@@ -185,6 +189,7 @@ import Testing
         let body: [String: Any] = ["plan": plan.id, "go": 3, "why": "w"]
         let (act, _) = try acts.confirm(body, session: "s", by: Self.mia, now: 1)
         acts.begin(act, job: 1)
+        #expect(acts.changeCount == 1)
         #expect(throws: ConsoleFault.self) {
             _ = try acts.confirm(body, session: "s", by: Self.mia, now: 2)
         }
@@ -193,6 +198,7 @@ import Testing
             _ = try acts.confirm(next, session: "s", by: Self.mia, now: 2)
         }
         acts.end(act.number, ConsoleJobs.Result(exit: 0, data: [], talk: ""))
+        #expect(acts.changeCount == 2)
         _ = try acts.confirm(next, session: "s", by: Self.mia, now: 3)
     }
 

@@ -283,20 +283,26 @@ struct `The console's script` {
     // MARK: - What is not known
 
     @Test(arguments: [
-        ("", "good", "Every account closes."), ("from: 1, to: 2", "good", "Every account closes."),
-        ("from: 2, to: 2", "warning", "Nothing that could be counted contradicts."),
+        ("", "tokens", "good", "Every account closes."),
+        ("what: 'sales', from: 1, to: 2", "tokens", "good", "Every account closes."),
+        ("what: 'sales', from: 2, to: 2", "tokens", "warning", "Nothing that could be counted"),
+        ("what: 'month', from: 1, to: 2", "month", "warning", "Nothing that could be counted"),
+        ("what: 'month', from: 1, to: 2", "", "warning", "No token and no sale was counted."),
+        ("", "", "warning", "No token and no sale was counted."),
     ])
     func `calls no account good of which nothing could be counted`(
         window: String,
+        line: String,
         kind: String,
         sentence: String
     ) throws {
         let windows =
-            window.isEmpty ? "" : "{ of: 'window', what: 'sales', \(window), cannotKnow: 'gone' }"
+            (window.isEmpty ? [] : ["{ of: 'window', \(window), cannotKnow: 'gone' }"])
+            + (line.isEmpty ? [] : ["{ of: '\(line)', closes: true, accepted: 0 }"])
         let seen = try ScriptPage.run(
             "/pipeline",
             """
-            page.answer = () => ({ closes: true, accounts: [\(windows)] });
+            page.answer = () => ({ closes: true, accounts: [\(windows.joined(separator: ","))] });
             await page.go('/account');
             const kinds = ['good', 'warning', 'error'];
             return { text: page.main.textContent,
@@ -305,7 +311,7 @@ struct `The console's script` {
         )
         let text = try #require(seen["text"] as? String)
         #expect(text.contains(sentence), "\(text)")
-        #expect(text.contains("sales: gone") == !window.isEmpty, "\(text)")
+        #expect(text.contains(": gone") == !window.isEmpty, "\(text)")
         #expect(seen["kinds"] as? [String] == [kind])
     }
 
@@ -375,23 +381,44 @@ struct `The console's script` {
         #expect(letters.contains("No dead letter is open.") == isSaid, "\(letters)")
     }
 
-    @Test(arguments: ["report", "decode"])
-    func `says what Apple is owed where a report answers alone`(worker: String) throws {
+    /// What report must have told before the page says that nothing is due.
+    @Test(arguments: [
+        ("worker: 'report', partitions: 4", 1, ""),
+        ("worker: 'decode', partitions: 4", 1, "no report answers"),
+        ("worker: 'report', partitions: 4", 2, "1 of 2 instances of report answer here"),
+        ("worker: 'report', partitions: 0", 1, "report has 0 of its 4 partitions"),
+        ("worker: 'report', partitions: 4, restoring: 2", 1, "report still restores its state"),
+        ("worker: 'report', partitions: 4", 0, "Kafka does not say how many partitions"),
+    ])
+    func `says what Apple is owed where all of report answers`(
+        instance: String,
+        members: Int,
+        gap: String
+    ) throws {
         let seen = try ScriptPage.run(
             "/apple",
             """
-            page.snap.instances = [{ address: 'h:9404', worker: '\(worker)', isReady: true }];
+            page.snap.instances = [{ address: 'h:9404', isReady: true, \(instance) }];
+            page.snap.stages = [1, 3].map(partitions => ({ worker: 'report', topic: 't', partitions,
+              members: \(members) })).slice(0, \(members) * 2);
             for (const place of ['report', 'kafka', 'ingest']) page.snap.advice.push({ place,
               severity: 'error', what: place + ' is ill', todo: 'see', section: 's' });
             await page.event();
-            return { apple: page.main.textContent };
+            const apple = page.main.textContent;
+            await page.go('/pipeline');
+            return { apple, pipeline: page.main.textContent };
             """
         )
         let apple = try #require(seen["apple"] as? String)
-        let isKnown = worker == "report"
-        #expect(apple.contains("No report is due, and none will be.") == isKnown, "\(apple)")
+        let pipeline = try #require(seen["pipeline"] as? String)
+        let isKnown = gap.isEmpty
+        #expect(apple.contains("No report is due now.") == isKnown, "\(apple)")
+        #expect(apple.contains("No lane has had anything to send") == isKnown, "\(apple)")
         #expect(apple.contains("Apple has answered nothing since") == isKnown, "\(apple)")
-        #expect(apple.contains("Not known: no report answers.") == !isKnown, "\(apple)")
+        #expect(apple.contains("Not known: ") == !isKnown, "\(apple)")
+        #expect(isKnown || apple.contains(gap), "\(apple)")
+        #expect(pipeline.contains("no lane has had anything to send") == isKnown, "\(pipeline)")
+        #expect(isKnown || pipeline.contains(gap), "\(pipeline)")
         #expect(apple.contains("report is ill") && apple.contains("kafka is ill"), "\(apple)")
         #expect(!apple.contains("ingest is ill"), "\(apple)")
     }

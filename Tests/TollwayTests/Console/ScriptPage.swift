@@ -75,7 +75,9 @@ enum ScriptPage {
           constructor(type, name) { this.nodeType = type; this.nodeName = name; this.childNodes = [];
             this.parentNode = null; this.map = new Map(); }
           get attributes() { return [...this.map.keys()].map(name => attributesOf(this, name)); }
-          get id() { return this.map.get('id') || ''; }
+          // As in a browser, a form's field of that name hides the form's own.
+          get id() { return (this.nodeName === 'FORM' && this.find('name', 'id'))
+            || this.map.get('id') || ''; }
           get value() { return this.typed ?? this.map.get('value') ?? ''; }
           set value(text) { this.typed = text; }
           get textContent() { return this.nodeType === 3 ? this.data
@@ -154,7 +156,12 @@ enum ScriptPage {
           [this.pathname, this.search] = [path.split('?')[0], path.includes('?')
             ? '?' + path.split('?')[1] : '']; } };
         location.set(start.path);
-        const history = { pushState: (state, title, path) => location.set(path) };
+        const past = [];
+        const history = { state: null, pushState(state, title, path) {
+          past.push([this.state, location.pathname + location.search]);
+          this.state = state;
+          location.set(path);
+        } };
         const kept = new Map(start.key ? [['key', start.key]] : []);
         const sessionStorage = { getItem: name => kept.get(name) ?? null,
           setItem: (name, value) => kept.set(name, value), removeItem: name => kept.delete(name) };
@@ -181,7 +188,7 @@ enum ScriptPage {
             asks: ['groups', 'dead-letters', 'dead-letter', 'token', 'doctor', 'purchase', 'account',
               'audit'] },
           // Of the answers.
-          age: 0,
+          age: 0, exit: 0, talk: '',
           snap: { clusterId: 'c', servers: 'k:1', prefix: '', stages: [], lanes: [], answers: [],
             reported: [], isReportedAll: true, deadLetterTotal: 0, areDeadLettersAll: true, deadLetters: [],
             instances: [], troubles: [], advice: [] },
@@ -227,6 +234,8 @@ enum ScriptPage {
             listeners.submit({ target: form, preventDefault() {}, values });
             await settle();
           },
+          async back() { const [state, path] = past.pop(); history.state = state;
+            await page.go(path); },
           async go(path) { location.set(path); listeners.popstate(); await settle(); },
           labels: () => page.main.all().map(node => node.getAttribute('aria-label')).join(' '),
           // Something of everything that a snapshot and an answer can have.
@@ -268,8 +277,8 @@ enum ScriptPage {
             } };
             return new Response(new ReadableStream(source), { status: 200 });
           }
-          if (path === '/api/read') return respond(200, { exit: 0, data: given, talk: '',
-            ageMilliseconds: page.age });
+          if (path === '/api/read') return respond(200, { exit: page.exit, data: given,
+            talk: page.talk, ageMilliseconds: page.age });
           return respond(200, given);
         }
         const PageSignal = { timeout(wait) {

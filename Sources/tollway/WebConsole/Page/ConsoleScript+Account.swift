@@ -39,12 +39,16 @@ extension ConsoleScript {
               : 'from the beginning', ' to ', instant(line.to)),
             line.cannotKnow && el('p', { class: 'warn' }, line.cannotKnow));
         }
-        // A span of which nothing can be counted is no good news.
-        function verdict(closes, windows) {
-          const isCounted = windows.every(line => line.from < line.to);
+        // A span of which nothing was counted, or a month of which not all, is no good news.
+        function verdict(closes, lines) {
+          const hasLines = lines.some(line => line.of !== 'window');
+          const isCounted = hasLines && lines.every(line => line.of !== 'window'
+            || line.what !== 'month' && line.from < line.to);
           return el('ul', { class: 'advice' }, el('li', { class: !closes ? 'error'
             : isCounted ? 'good' : 'warning' }, el('b', null, !closes ? 'An account does not close.'
-              : isCounted ? 'Every account closes.' : 'Nothing that could be counted contradicts.'),
+              : isCounted ? 'Every account closes.'
+                : hasLines ? 'Nothing that could be counted contradicts.'
+                  : 'No token and no sale was counted.'),
             !closes && [el('br'), 'What to do is in RUNBOOK.md, “Does the account close?”.']));
         }
         function monthTable(lines) {
@@ -75,7 +79,7 @@ extension ConsoleScript {
                 'data-name': name }, 'Export')),
             asOf(name, entry),
             loading(entry, 'every token and every sale'),
-            entry.data && verdict(entry.data.closes, of('window')),
+            entry.data && verdict(entry.data.closes, lines),
             of('window').filter(line => line.what === 'month' || !of(line.what).length).map(line =>
               el('p', { class: 'warn' }, line.what + ': ' + line.cannotKnow)),
             of('tokens').length > 0 && [el('h2', null, 'Tokens'),
@@ -97,18 +101,26 @@ extension ConsoleScript {
           URL.revokeObjectURL(link.href);
         };
 
+        const auditCountMax = 1000;
         app.views.audit = { title: 'Audit', ask: 'audit', draw() {
           const entry = load('audit', { ask: 'audit' });
           const lines = entry.data ? Object.values(entry.data).find(Array.isArray) || [] : [];
+          // A run has a record for each of its transactions: the newest has the count of all.
+          const runs = [...new Set(lines.map(line => line.runId))].map(runId =>
+            lines.find(line => line.runId === runId));
           const known = ['at', 'action', 'by', 'why', 'runId'];
           return [el('h1', null, 'Audit'),
             asOf('audit', entry),
             loading(entry, 'who changed what'),
-            lines.length > 0 && table([{ title: 'When' }, { title: 'What' }, { title: 'By' },
-              { title: 'Why' }, { title: 'More' }], lines.map(line => [when(line.at),
+            runs.length > 0 && table([{ title: 'When' }, { title: 'What' }, { title: 'By' },
+              { title: 'Why' }, { title: 'More' }], runs.map(line => [when(line.at),
               line.action, line.by, line.why || '–', Object.entries(line).filter(([name, value]) =>
-                !known.includes(name) && value !== null && typeof value !== 'object')
-                .map(([name, value]) => name + ' ' + value).join(', ')]), 'Audit')];
+                !known.includes(name) && value !== null && typeof value !== 'object'
+                && !(name === 'count' && line.runCount !== undefined))
+                .map(([name, value]) => name + ' ' + value).join(', ')]), 'Audit'),
+            lines.length >= auditCountMax && el('p', { class: 'dim' }, 'Of the newest '
+              + number(auditCountMax) + ' records; tollway audit ls --limit shows more.'),
+          ];
         } };
 
         """#

@@ -44,6 +44,7 @@ extension ConsoleScript {
         async function fillPlan(plan, body) {
           const answer = await call('/api/plans', body);
           plan.data = outcome(answer);
+          plan.talk = answer.talk;
           plan.id = answer.plan;
           plan.go = answer.go;
           plan.what = answer.what;
@@ -62,8 +63,10 @@ extension ConsoleScript {
               ['beyond the limit', data.beyondMax ? number(data.beyondMax) : undefined],
               ['canary', plan.canary && number(plan.canary) + ' of each stage first; the rest if no'
                 + ' more than a tenth fails again'],
-              ['takes', data.secondsAtRate === null ? undefined : span(data.secondsAtRate)],
+              [plan.canary ? 'takes at least' : 'takes', data.secondsAtRate === null ? undefined
+                : span(data.secondsAtRate)],
               ['filter', data.filter]]),
+            remarks(plan.talk),
             data.targets.length > 0 && table([{ title: 'To' }, { title: 'Dead letters', n: true }],
               data.targets.map(one => [one.topic, number(one.count)]), 'Where they go'),
             data.skipReasons.length > 0 && table([{ title: 'Skipped' }, { title: 'Dead letters', n: true },
@@ -87,7 +90,6 @@ extension ConsoleScript {
             await call('/api/acts', { plan: plan.id, go: plan.go, why: form.get('why') });
             app.plan = null;
             await readActs();
-            app.wasActing = true;
           } catch (error) {
             plan.confirmError = error.message;
           }
@@ -105,11 +107,13 @@ extension ConsoleScript {
         }
         async function readActsOnce() {
           clearTimeout(app.actsTimer);
-          const before = app.acts.filter(act => act.exit === undefined).length;
           app.acts = (await call('/api/acts')).acts;
-          const now = app.acts.filter(act => act.exit === undefined).length;
-          if (now < before) forgetDeadLetters();
-          if (now > 0) app.actsTimer = setTimeout(() => readActs().then(draw, () => {}), 1000);
+          const ended = app.acts.filter(act => act.exit !== undefined).map(act => act.act);
+          // One that took no longer than an event was never seen under way.
+          if (app.ended && ended.some(act => !app.ended.includes(act))) forgetDeadLetters();
+          app.ended = ended;
+          if (ended.length < app.acts.length)
+            app.actsTimer = setTimeout(() => readActs().then(draw, () => {}), 1000);
         }
         app.actions.stop = async data => {
           try {
@@ -135,7 +139,9 @@ extension ConsoleScript {
               act.exit === undefined ? 'under way…' : el('span', { class: act.exit ? 'bad' : 'ok' },
                 (isOfLane(act) && act.exit === 3 ? 'it was not paused'
                   : exits[act.exit] || 'failed') + (act.data && act.data.sent !== undefined
-                  ? ': ' + number(act.data.sent) + ' sent' : act.data && act.data.error
+                  ? ': ' + number(act.data.sent)
+                    + (act.action === 'discard' ? ' given up' : ' sent')
+                  : act.data && act.data.error
                     ? ': ' + act.data.error.message : '')),
               act.exit === undefined ? [el('button', { class: 'danger', 'data-act': 'stop',
                 'data-number': act.act }, 'Stop'), app.stopFault && app.stopFault.number === act.act

@@ -1,7 +1,7 @@
 extension ConsoleScript {
     /// Lanes, answers, and whether what is due will be in time.
     static let apple = #"""
-        function laneCard(lane) {
+        function laneCard(lane, gap) {
           const kind = { open: 'ok', held: 'warn', paused: 'warn' }[lane.state] || 'bad';
           const used = lane.startedPerSecond, allowed = lane.allowedPerSecond;
           const until = lane.until || lane.since;
@@ -17,10 +17,12 @@ extension ConsoleScript {
             facts([
               ['used', rate(used)], ['allowed', rate(allowed)],
               ['set', rate(lane.configuredPerSecond)], ['in flight', number(lane.inFlight)],
-              ['due', number(lane.due)],
+              ['due', !gap ? number(lane.due)
+                : lane.due ? 'at least ' + number(lane.due) : 'not known'],
               ['first deadline', seconds === null ? undefined : when(lane.nextDeadline),
                 seconds !== null && seconds < 0 ? 'bad' : seconds < 86400 ? 'warn' : ''],
-              ['why', lane.because], [lane.since ? 'since' : 'until', until && when(until)],
+              ['why', lane.because], [lane.since ? 'since' : lane.state === 'stopped' ? 'next try'
+                : 'until', until && when(until)],
             ]), el('p', { class: 'acts' }, laneActions(lane).map(([action, title]) => [el('button', {
               type: 'button', 'data-act': 'lane', 'data-action': action,
               'data-app': lane.appAppleId, 'data-environment': lane.environment }, title), ' '])));
@@ -86,7 +88,9 @@ extension ConsoleScript {
               rows.push([lane.appAppleId + ' ' + lane.environment, day.day, number(day.due),
                 number(day.falling), day.makesIt === undefined ? el('span', { class: 'dim' },
                   'nothing is due') : el('span', { class: day.makesIt ? 'ok' : 'bad' },
-                  day.makesIt ? 'in time' : 'too slow: needs ' + rate(day.needsPerSecond))]);
+                  day.makesIt ? 'in time' : !['open', 'held'].includes(lane.state)
+                    ? 'nothing is sent: the lane is ' + lane.state
+                    : 'too slow: needs ' + rate(day.needsPerSecond))]);
             }
           }
           return rows;
@@ -97,20 +101,26 @@ extension ConsoleScript {
           if (!snap) return [el('h1', null, 'Apple'), el('p', null, 'Taking a first look…')];
           const days = forecastRows(), answers = snap.answers.filter(answer => answer.count > 0);
           const reported = snap.reported || [];
+          const gap = reportGap();
+          const notKnown = 'Not known: ' + (hasReport() ? 'see above.' : gap + '.');
           // Lanes, deadlines and answers are what report's admin ports say.
           return [el('h1', null, 'Apple'), adviceList(['apple', 'report', 'kafka']),
+            gap && hasReport() && el('p', { class: 'warn' }, 'What is below is incomplete: ' + gap
+              + '.'),
             el('h2', null, 'Lanes'),
-            snap.lanes.length ? el('div', { class: 'cards' }, snap.lanes.map(laneCard))
-              : el('p', { class: 'dim' }, hasReport()
-                ? 'No lane has had anything to send yet.'
-                : 'No report answers: name its admin port with --admin HOST:9404.'),
+            snap.lanes.length ? el('div', { class: 'cards' },
+              snap.lanes.map(lane => laneCard(lane, gap)))
+              : el('p', { class: 'dim' }, !hasReport()
+                ? 'No report answers: name its admin port with --admin HOST:9404.'
+                : gap ? notKnown : 'No lane has had anything to send since report started.'),
             lanePlanView(), actsList(),
             el('h2', null, 'Deadlines'),
             days.length ? table([{ title: 'Lane' }, { title: 'Day (UTC)' },
               { title: 'Deadlines of due reports', n: true }, { title: 'Fall due', n: true },
               { title: 'At the rate allowed now' }], days, 'Reports by day')
-              : el('p', { class: 'dim' }, hasReport() ? 'No report is due, and none will be.'
-                : 'Not known: no report answers.'),
+              : el('p', { class: 'dim' }, gap ? notKnown : 'No report is due now. What becomes due'
+                + ' later is counted only in lanes that have had something to send; reports of'
+                + ' months that will be owed are not counted.'),
             el('h2', null, 'Answers'),
             answers.length ? table([{ title: 'App' }, { title: 'Answer' },
               { title: 'Apple’s code' }, { title: 'Since the start', n: true },
@@ -121,9 +131,8 @@ extension ConsoleScript {
                 /^[0-9]/.test(answer.status) ? 'HTTP ' + answer.status
                   : answer.status.replaceAll('_', ' ')),
                 answer.code || '–', number(answer.count), rate(answer.perSecond)]), 'Answers')
-              : el('p', { class: 'dim' }, hasReport()
-                ? 'Apple has answered nothing since the workers started.'
-                : 'Not known: no report answers.'),
+              : el('p', { class: 'dim' }, gap ? notKnown
+                : 'Apple has answered nothing since the workers started.'),
             el('h2', null, 'Told to Apple in the last hour'
               + (snap.reported && !snap.isReportedAll ? ', so far: more are being read' : '')),
             reported.length ? table([{ title: 'App' }, { title: 'Reports', n: true }],

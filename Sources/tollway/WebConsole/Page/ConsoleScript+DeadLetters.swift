@@ -61,8 +61,10 @@ extension ConsoleScript {
               el('button', { 'data-act': 'groups' }, isRead ? 'Read again'
                 : 'Read kinds, apps and deadlines')),
             loading(entry, 'kinds, apps and deadlines of every open dead letter'),
+            remarks(entry.talk),
             !(read.length ? read : counted).every(isFound) && el('p', { class: 'dim' },
-              'A group without a link has no code that a filter finds. Its kinds, once read, have links.'),
+              'A group without a link has no code that a filter finds. Read the kinds, or filter by'
+              + ' the stage.'),
             rows.length > 0 ? table(columns, rows, 'Groups')
               : !entry.isLoading && !entry.error && isKnown && snap.areDeadLettersAll
                 && snap.deadLetterTotal === 0 && el('p', { class: 'ok' }, 'No dead letter is open.'),
@@ -75,7 +77,8 @@ extension ConsoleScript {
           const advice = app.session.deadLetterAdvice[code];
           return el('ul', { class: 'advice' }, el('li', { class: 'warning' }, advice
             ? [el('b', null, advice.means), el('br'), advice.todo] : 'What ' + code + ' means is in'
-              + ' RUNBOOK.md, “Dead letters grow”.'));
+              + ' RUNBOOK.md, “' + (code.startsWith('purchases.') ? 'A sale is refused'
+              : 'Dead letters grow') + '”.'));
         }
 
         // Where the dead letters of one group were last seen: the command begins there, not at the end.
@@ -101,13 +104,13 @@ extension ConsoleScript {
             (filter.code || []).map(advise),
             filterForm(filter, isAll),
             asOf(name, entry),
-            loading(entry, 'the newest dead letters'),
+            loading(entry, 'the newest dead letters'), remarks(entry.talk),
             records.length > 0 && table([{ title: 'Dead letter' }, { title: 'Failed' },
               { title: 'Due at Apple' }, { title: 'App' }, { title: 'Attempts', n: true },
-              { title: 'State' }, { title: 'Message' }], records.map(record => [
+              { title: 'State' }, { title: 'Code' }, { title: 'Message' }], records.map(record => [
               el('a', { href: '/dead-letters/' + record.position, class: 'mono' }, record.position),
               when(record.failedAt), record.deadline ? when(record.deadline) : '–',
-              record.appAppleId || '–', number(record.attempts), record.state,
+              record.appAppleId || '–', number(record.attempts), record.state, record.code || '–',
               record.message || '']), 'Dead letters'),
             records.length === 50 && el('p', { class: 'dim' }, 'The newest 50; a plan counts all.'),
             records.length > 0 ? planForms(filter) : actsList(),

@@ -73,7 +73,23 @@ extension ConsoleScript {
         function hasReport() {
           return Boolean(app.snap) && app.snap.instances.some(one => one.worker === 'report');
         }
+        // Why what report says is not all that there is; null where it is all.
+        function reportGap() {
+          const [instances, stages] = [app.snap.instances, app.snap.stages].map(all =>
+            all.filter(one => one.worker === 'report'));
+          const sum = (all, name) => all.reduce((total, one) => total + (one[name] || 0), 0);
+          const members = Math.max(0, ...stages.map(stage => stage.members || 0));
+          const partitions = sum(stages, 'partitions'), held = sum(instances, 'partitions');
+          if (!instances.length) return 'no report answers';
+          if (members > instances.length) return instances.length + ' of ' + members
+            + ' instances of report answer here: name the admin port of each with --admin';
+          if (sum(instances, 'restoring')) return 'report still restores its state';
+          if (!partitions) return 'Kafka does not say how many partitions report has to read';
+          return held < partitions ? 'report has ' + held + ' of its ' + partitions + ' partitions'
+            : null;
+        }
         function appleCard() {
+          const gap = app.snap && reportGap();
           const lanes = app.snap ? app.snap.lanes : [];
           const open = lanes.filter(lane => lane.state === 'open').length;
           const isBad = lanes.some(lane => lane.state === 'stopped' || lane.state === 'probing');
@@ -85,8 +101,10 @@ extension ConsoleScript {
               ['allowed', rate(lanes.reduce((sum, lane) => sum + (lane.allowedPerSecond || 0), 0))],
               ['lanes', open + ' of ' + lanes.length + ' open', open < lanes.length ? 'warn' : ''],
               ['due', number(lanes.reduce((sum, lane) => sum + (lane.due || 0), 0))],
-            ]) : el('p', { class: 'dim' }, hasReport() ? 'no lane has had anything to send yet'
-              : 'no report answers: name its admin port with --admin'));
+            ]) : !gap && el('p', { class: 'dim' }, app.snap
+              ? 'no lane has had anything to send since report started' : 'taking a first look…'),
+            gap && el('p', { class: hasReport() ? 'warn' : 'dim' }, hasReport()
+              ? 'incomplete: ' + gap : 'no report answers: name its admin port with --admin'));
         }
 
         app.views.pipeline = { title: 'Pipeline', draw() {

@@ -15,7 +15,7 @@ extension ConsoleScript {
             el('label', { class: 'wide' }, label, el('input', { name: 'id', value, required: true,
               autocomplete: 'off', spellcheck: 'false' })),
             view === 'purchase' && el('label', null, 'Its customer, where known',
-              el('input', { name: 'customer', value: app.customer || '',
+              el('input', { name: 'customer', value: customerHere(),
                 autocomplete: 'off' })),
             el('button', { class: 'main' }, 'Trace'));
         }
@@ -38,9 +38,8 @@ extension ConsoleScript {
             return;
           }
           app.search = null;
-          // A customer's name stays out of addresses.
-          app.customer = (form.get('customer') || '').trim();
-          go('/' + data.view + '/' + encodeURIComponent(id));
+          go('/' + data.view + '/' + encodeURIComponent(id), undefined,
+            (form.get('customer') || '').trim());
         };
 
         // How it stands, where it lies among the dead letters, and what happened.
@@ -82,19 +81,21 @@ extension ConsoleScript {
             searchForm('purchase', 'Its lineItemId', id || '')];
           if (!id) return [...head, el('p', { class: 'dim' }, 'Where a sale is, under which token'
             + ' Apple was told of it, and what it answered.')];
-          const question = { ask: 'purchase', id };
-          if (app.customer) question.customer = app.customer;
-          const name = 'purchase ' + id + ' ' + (app.customer || '');
+          const question = { ask: 'purchase', id }, customer = customerHere();
+          if (customer) question.customer = customer;
+          const name = 'purchase ' + id + ' ' + customer;
           const entry = load(name, question), found = entry.data;
+          // A settled sale waits for nothing.
+          const waits = found && found.waitsFor !== 'idle' ? found : {};
           return [...head, asOf(name, entry), loading(entry, 'its way'),
             found && standing(found, [['sale', found.lineItemId],
               ['app', found.appAppleId || found.bundleId], ['outcome', found.outcome],
               ['reason', found.reason], ['revision', found.revision],
               ['token', found.externalPurchaseId && el('a', { href: '/token/'
                 + encodeURIComponent(found.externalPurchaseId) }, found.externalPurchaseId)],
-              ['request', found.requestIdentifier], ['waits for', found.waitsFor],
-              ['until', found.waitsUntil && when(found.waitsUntil)],
-              ['since', found.waitingSince && when(found.waitingSince)]])];
+              ['request', found.requestIdentifier], ['waits for', waits.waitsFor],
+              ['until', waits.waitsUntil && when(waits.waitsUntil)],
+              ['since', waits.waitingSince && when(waits.waitingSince)]])];
         } };
 
         """#

@@ -9,6 +9,16 @@ enum ConsoleScript {
         const app = { snap: null, gotAt: 0, age: 0, session: null, views: {},
           acts: [], cache: {}, actions: {}, submits: {} };
 
+        // What is not seen, or turns the text around it, is shown by its number.
+        function printable(text) {
+          return text.replace(/(?![\t\n])[\p{Cc}\p{Cf}\u2028\u2029]/gu, one => one.split('').map(
+            unit => '\\u' + unit.charCodeAt(0).toString(16).padStart(4, '0')).join(''));
+        }
+        // What is not there keeps its place, so that the next drawing pairs the rest as before.
+        function placed(child) {
+          if (child === undefined || child === null || child === false) return '';
+          return child.nodeType ? child : printable(String(child));
+        }
         function el(tag, attributes, ...children) {
           const node = document.createElement(tag);
           for (const [name, value] of Object.entries(attributes || {})) {
@@ -16,17 +26,16 @@ enum ConsoleScript {
             if (name.startsWith('on')) throw new Error('handlers are delegated');
             node.setAttribute(name, value === true ? '' : String(value));
           }
-          for (const child of children.flat(9)) {
-            if (child === undefined || child === null || child === false) continue;
-            node.append(child.nodeType ? child : String(child));
-          }
+          node.append(...children.flat(9).map(placed));
           return node;
         }
 
         const keptAttributes = { DETAILS: ['open'], BUTTON: ['disabled'] };
+        // By its attribute: the id of a form that has a field of that name is the field.
+        const idOf = node => node.nodeType === Node.TEXT_NODE ? null : node.getAttribute('id');
         function merge(old, fresh) {
           if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName
-            || (old.id || '') !== (fresh.id || '')) {
+            || idOf(old) !== idOf(fresh)) {
             old.replaceWith(fresh);
             return;
           }
@@ -51,21 +60,24 @@ enum ConsoleScript {
         }
         function fill(parent, children) {
           const fresh = parent.cloneNode(false);
-          fresh.append(...[children].flat(9).filter(child => child));
+          fresh.append(...[children].flat(9).map(placed));
           merge(parent, fresh);
         }
 
         // Numbers and times.
         const big = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
         const number = value => value === undefined || value === null ? '–' : big.format(value);
-        const rate = value => value === undefined || value === null ? '–' : number(value) + '/s';
+        const small = new Intl.NumberFormat('en', { maximumSignificantDigits: 2 });
+        const rate = value => value === undefined || value === null ? '–'
+          : (value < 1 ? small : big).format(value) + '/s';
+        // Never more than it is: what is left to a deadline is read from it.
         function span(seconds) {
-          const s = Math.abs(seconds);
+          const s = Math.abs(seconds), whole = unit => Math.floor(s / unit);
           if (s < 1) return Math.round(s * 1000) + ' ms';
-          if (s < 120) return Math.round(s) + ' s';
-          if (s < 7200) return Math.round(s / 60) + ' min';
-          if (s < 172800) return Math.round(s / 3600) + ' h';
-          return Math.round(s / 86400) + ' d';
+          if (s < 120) return whole(1) + ' s';
+          if (s < 7200) return whole(60) + ' min';
+          if (s < 172800) return whole(3600) + ' h ' + whole(60) % 60 + ' min';
+          return whole(86400) + ' d ' + whole(3600) % 24 + ' h';
         }
         function instant(milliseconds) {
           const date = new Date(milliseconds);
@@ -140,7 +152,8 @@ enum ConsoleScript {
         // What a command came to, and when it began: one that ran already may answer, too.
         async function ask(question) {
           const answer = await call('/api/read', question);
-          return { data: outcome(answer), at: Date.now() - (answer.ageMilliseconds || 0) };
+          return { data: outcome(answer), talk: answer.talk,
+            at: Date.now() - (answer.ageMilliseconds || 0) };
         }
         // What a command came to, or why it came to nothing.
         function outcome(answer) {
@@ -176,12 +189,14 @@ enum ConsoleScript {
         function load(name, question, isAgain) {
           const known = app.cache[name];
           if (known && (known.isLoading || (!isAgain && !known.isOld))) return known;
-          const entry = { data: known && known.data, isLoading: true, at: known && known.at,
-            since: Date.now() };
+          const entry = { data: known && known.data, talk: known && known.talk, isLoading: true,
+            at: known && known.at, since: Date.now() };
           app.cache[name] = entry;
-          ask(question).then(({ data, at }) => { entry.data = data; entry.at = at;
-            entry.error = null; entry.exit = 0; }, error => { entry.error = error.message;
-            entry.exit = error.exit; entry.failedAt = Date.now(); })
+          ask(question).then(({ data, at, talk }) => { entry.data = data; entry.at = at;
+            entry.talk = talk; }, error => { entry.error = error.message; entry.exit = error.exit;
+            // That nothing matches is an answer: what was known before is no longer so.
+            if (error.exit === 3) { entry.data = null; entry.talk = ''; entry.at = Date.now(); }
+            else entry.failedAt = Date.now(); })
             .finally(() => { entry.isLoading = false; draw(); });
           return entry;
         }
@@ -202,8 +217,14 @@ enum ConsoleScript {
         function asOf(name, entry, text) {
           return el('p', null, el('button', { type: 'button', 'data-act': 'again',
             'data-name': name }, text || 'Read again'), ' ', entry.at && el('span', { class: 'dim' },
-            'as of ', when(entry.at)), !entry.isLoading && entry.error && el('span', { class: 'dim' },
-            entry.at ? ', ' : '', 'asked ', when(entry.failedAt)));
+            'as of ', when(entry.at)), !entry.isLoading && entry.failedAt && el('span',
+            { class: 'dim' }, entry.at ? ', ' : '', 'asked ', when(entry.failedAt)));
+        }
+        // What a command said beside its answer, but for what the page says itself.
+        function remarks(talk) {
+          const lines = (talk || '').split('\n').filter(line => line
+            && !/^(the newest |written to |nothing would go)/.test(line));
+          return lines.length > 0 && el('p', { class: 'warn' }, lines.join('; '));
         }
         // What is known of dead letters is old now; it stays on the page until it is read anew.
         function forgetDeadLetters() {
@@ -235,8 +256,10 @@ enum ConsoleScript {
           return { view: parts[0] || 'pipeline', rest: parts.slice(1),
             query: new URLSearchParams(location.search) };
         }
-        function go(path, fresh) {
-          history.pushState(null, '', path);
+        // A customer's name stays out of addresses, and goes back and forth with them.
+        const customerHere = () => (history.state && history.state.customer) || '';
+        function go(path, fresh, customer) {
+          history.pushState({ customer }, '', path);
           forgetAnswers(fresh);
           draw();
           const main = document.getElementById('main');
@@ -273,7 +296,7 @@ enum ConsoleScript {
               app.views[each].title, each === 'dead-letters' && app.snap && app.snap.deadLetterTotal > 0
                 && el('span', { class: 'count' }, number(app.snap.deadLetterTotal)))));
           const main = document.getElementById('main');
-          const key = location.pathname + location.search;
+          const key = location.pathname + location.search + ' ' + customerHere();
           if (main.dataset.key !== key) { main.dataset.key = key; main.replaceChildren(); }
           const drawn = name ? view(name, here) : [el('h1', null, 'There is no such view')];
           document.title = (name ? app.views[name].title : 'Not found') + ' – Tollway';
@@ -296,7 +319,7 @@ enum ConsoleScript {
             lines.push('Kafka does not answer at ' + app.snap.servers + '.');
           else if (kafkaTroubles().length)
             lines.push('Not all of Kafka could be read. ' + kafkaTroubles().join('; '));
-          const line = lines.join(' ');
+          const line = printable(lines.join(' '));
           if (banner.textContent !== line) banner.textContent = line;
           const foot = app.session ? 'Tollway ' + app.session.version + ' · ' + app.session.person
             + (app.snap ? ' · Kafka ' + app.snap.servers + ' · topics ' + app.snap.prefix + '*' : '')
@@ -310,8 +333,8 @@ enum ConsoleScript {
           app.snap = event.snapshot;
           app.gotAt = Date.now();
           app.age = event.ageMilliseconds || 0;
-          if (event.isActing || app.wasActing) await readActs();
-          app.wasActing = event.isActing;
+          if (event.isActing || event.actChanges !== app.actChanges) await readActs();
+          app.actChanges = event.actChanges;
           draw();
         }
         // Server-sent events, by fetch: an EventSource cannot carry a key.
