@@ -278,7 +278,7 @@ extension `Pipelines on the usual ports` {
             let shown = paused.values.compactMap { $0 as? String }
             #expect(shown.contains { $0.contains("Nothing of it is sent to Apple any more") })
 
-            // What comes in meanwhile is due, and no rate makes its day.
+            // What comes in meanwhile is due, and nothing of it is sent.
             try sendToken()
             let days = try Chromium.run(
                 [
@@ -286,7 +286,7 @@ extension `Pipelines on the usual ports` {
                     [
                         "do": "wait", "seconds": 120,
                         "js": "document.querySelector('[aria-label=\"Reports by day\"]')"
-                            + "?.innerText.includes('too slow')",
+                            + "?.innerText.includes('the lane is paused')",
                     ],
                     ["do": "eval", "js": "document.documentElement.scrollWidth"],
                 ],

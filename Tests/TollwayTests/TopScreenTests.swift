@@ -214,6 +214,24 @@ import TokenDomain
         #expect(snapshot.json.contains(#""startedPerSecond":7.3,"#))
     }
 
+    /// What they are allowed, owe and hold is then less than it is.
+    @Test(arguments: [(2, 3), (3, 3), (2, nil), (0, 3)] as [(Int, Int?)])
+    func `says that lanes are those of some instances of report`(asked: Int, members: Int?) {
+        var snapshot = Self.snapshot(lanes: 1, instances: 0)
+        snapshot.clusterID = "c"
+        var stage = TopSnapshot.Stage(worker: .report, topic: "t", end: 0, committed: 0)
+        (stage.partitionCount, stage.memberCount) = (12, members)
+        snapshot.stages = [stage]
+        snapshot.instances = (0..<3).map { index in
+            var instance = TopSnapshot.Instance(address: "report-\(index)")
+            instance.worker = index < asked ? "report" : "dedupe"
+            return instance
+        }
+        let notes = TopAdvice.all(snapshot).map(\.what).filter { $0.contains("the lanes are") }
+        let sentence = "the lanes are those of 2 of 3 instances of report"
+        #expect(notes == (asked == 2 && members == 3 ? [sentence] : []))
+    }
+
     @Test func `shows a lane as paused where one instance has it so, and by whom`() throws {
         var snapshot = Self.snapshot(lanes: 0, instances: 0)
         for state in [

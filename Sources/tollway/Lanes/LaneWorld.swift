@@ -21,20 +21,33 @@ struct LaneWorld {
         var snapshot = TopSnapshot()
         snapshot.at = now.milliseconds
         snapshot.prefix = configuration.topicPrefix
-        snapshot.clusterID = try readOrders()
+        let kafka = try readOrders()
+        snapshot.clusterID = kafka.clusterID
         ports.ask(&snapshot)
         observed = snapshot.lanes
         troubles += snapshot.troubles
+        troubles += [snapshot.lanesAreOfSome(of: kafka.memberCount)].compactMap { $0 }
     }
 
-    /// - Returns: the cluster's id.
-    private mutating func readOrders() throws(CommandFailure) -> String {
-        let name = Topic.laneOrders.name(prefix: configuration.topicPrefix)
-        let (clusterID, isThere) = try KafkaQuestion.ask(configuration) {
-            admin throws(LogFault) -> (String, Bool) in
-            (try admin.clusterID(), try admin.partitionCount(of: name) != nil)
+    /// - Returns: the cluster's id, and how many instances of `report` its group has, where that is
+    ///   known.
+    private mutating func readOrders() throws(CommandFailure) -> (
+        clusterID: String, memberCount: Int?
+    ) {
+        let prefix = configuration.topicPrefix
+        let name = Topic.laneOrders.name(prefix: prefix)
+        typealias Answer = (clusterID: String, isThere: Bool, memberCount: Int?)
+        let answer = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Answer in
+            let clusterID = try admin.clusterID()
+            let readers = try StageReaders.ask(
+                .report,
+                prefix: prefix,
+                clusterID: clusterID,
+                admin
+            )
+            return (clusterID, try admin.partitionCount(of: name) != nil, readers?.memberCount)
         }
-        guard isThere else {
+        guard answer.isThere else {
             throw CommandFailure(
                 .failed,
                 code: "lanes.no_topic",
@@ -46,7 +59,7 @@ struct LaneWorld {
         if unreadableCount > 0 {
             troubles.append(CountText.of(unreadableCount, "record") + " of \(name) cannot be read")
         }
-        return clusterID
+        return (answer.clusterID, answer.memberCount)
     }
 
     /// The orders of now: asking the admin ports may have taken half a minute.

@@ -39,7 +39,8 @@ struct TopAdvice: Equatable {
     static func all(_ snapshot: TopSnapshot) -> [TopAdvice] {
         let all =
             troubles(snapshot) + snapshot.stages.flatMap(stage) + instances(snapshot)
-            + snapshot.lanes.flatMap { lane($0, at: snapshot.at) } + deadLetters(snapshot)
+            + unasked(snapshot) + snapshot.lanes.flatMap { lane($0, at: snapshot.at) }
+            + deadLetters(snapshot)
         let order: [Severity] = [.error, .warning, .note]
         return order.flatMap { severity in all.filter { $0.severity == severity } }
     }
@@ -134,6 +135,22 @@ struct TopAdvice: Equatable {
                 section: "A worker exits"
             )
         }
+    }
+
+    private static func unasked(_ snapshot: TopSnapshot) -> [TopAdvice] {
+        let members = snapshot.stages.lazy.filter { $0.worker == .report }.compactMap(\.memberCount)
+        guard let sentence = snapshot.lanesAreOfSome(of: members.max()) else {
+            return []
+        }
+        return [
+            TopAdvice(
+                severity: .note,
+                place: "apple",
+                what: sentence,
+                todo: "name the admin port of each with --admin",
+                section: "A report lane is held"
+            )
+        ]
     }
 
     private static func lane(_ lane: TopSnapshot.Lane, at now: Int64) -> [TopAdvice] {

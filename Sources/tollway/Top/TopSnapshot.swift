@@ -253,3 +253,15 @@ struct TopSnapshot: Equatable, Sendable {
         return rate
     }
 }
+
+extension TopSnapshot {
+    /// That the lanes are those of some instances of `report`, of which its group has so many; nil
+    /// where all were asked, or that is not known.
+    func lanesAreOfSome(of memberCount: Int?) -> String? {
+        let count = instances.filter { $0.worker == Worker.report.rawValue }.count
+        guard let memberCount, count > 0, count < memberCount else {
+            return nil
+        }
+        return "the lanes are those of \(count) of \(memberCount) instances of report"
+    }
+}
