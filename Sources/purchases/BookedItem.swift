@@ -157,7 +157,8 @@ struct BookedItem: Equatable {
     /// Whether a sale that is sent again says its amounts in ``saidIn``: it was not owed, or is a
     /// refund that was refused with them.
     func isSaidAgain(by sale: PurchaseEvent) -> Bool {
-        standing == .notOwed || (restated ?? first).map { sale.isSameRefund(as: $0) } ?? false
+        standing == .notOwed
+            || [first, restated].contains { $0.map { sale.isSameRefund(as: $0) } ?? false }
     }
 
     /// Its retraction is settled; a repeat of that changes nothing.

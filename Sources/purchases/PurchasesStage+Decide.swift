@@ -197,7 +197,9 @@ extension PurchasesStage {
                     ? ReferenceRules.fault(ofRefund: sale, of: target, isNew: true, now: now)
                     : ReferenceRules.fault(ofLater: sale, after: target)
                 try noteCurrency(of: &item, place, at: event, book)
-                if let fault = fault ?? ReferenceRules.fault(ofSaidIn: item.saidIn, of: target) {
+                // One that names its currency is judged by that.
+                let saidIn = sale.pricingCurrency == nil ? item.saidIn : nil
+                if let fault = fault ?? ReferenceRules.fault(ofSaidIn: saidIn, of: target) {
                     return .refuse(fault)
                 }
                 kind =

@@ -98,7 +98,7 @@ extension KafkaAdmin {
         guard !EmbeddedBroker.isClusterID(try clusterID()) else {
             return nil
         }
-        return try self.topic(topic)?.partitions.count
+        return try self.topic(topic).flatMap { $0.partitions.isEmpty ? nil : $0.partitions.count }
     }
 
     /// Whether a topic that Kafka does not list may be there, and these credentials may not see it.

@@ -469,6 +469,66 @@ import TokenDomain
         #expect(try taken(bench)?.contains(#""amountTaxExclusive":2000,"#) == true)
     }
 
+    /// A bench on which a refund "r" of 3.000 EUR, with a wrong country, was restated while nothing was
+    /// owed, and refused once a token had come.
+    private func refusedAsRestated(
+        _ change: (inout PurchaseEvent) -> Void
+    ) throws -> (PurchasesBench, CustomerID, refund: PurchaseEvent) {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
+        let anna = bench.customer(1)
+        var refund = bench.refund("r", of: "a", anna, exclusive: 3_000)
+        refund.taxCountry = AlphaCode("FRA")
+        bench.sale(bench.buy("a", anna))
+        bench.sale(refund)
+        try bench.pass(.hours(25))
+        bench.sale(bench.change("r", anna, .restate, change))
+        try bench.settle()
+        bench.token("t", customer: anna)
+        try bench.settle()
+        #expect(try bench.words().last == "r rejected")
+        return (bench, anna, refund)
+    }
+
+    /// Its dead letter has what it was before the restatement, and is replayed with a patch.
+    @Test func `is said in the old currency with the amounts that it had at first as well`() throws
+    {
+        let (bench, anna, refund) = try refusedAsRestated { change in
+            change.amountTaxExclusive = Milliunits(2_000)
+            change.taxAmount = .zero
+        }
+        try restate(in: "ISK", bench, anna)
+        var patched = refund
+        patched.taxCountry = nil
+        bench.sale(patched)
+        try bench.settle()
+        #expect(bench.deadLetters().last?.code == Self.mismatch)
+        #expect(try taken(bench) == nil)
+    }
+
+    @Test func `is taken as it was restated where that names what its buy has by now`() throws {
+        let (bench, anna, refund) = try refusedAsRestated { change in
+            change.pricingCurrency = AlphaCode("ISK")
+            change.amountTaxExclusive = Milliunits(2_000)
+            change.taxAmount = .zero
+        }
+        let count = bench.deadLetters().count
+        bench.sale(
+            bench.change("a", anna, .restate) { change in
+                change.pricingCurrency = AlphaCode("ISK")
+                change.taxCountry = AlphaCode("FRA")
+            }
+        )
+        try bench.settle()
+        #expect(try bench.words().last == "a reported")
+        bench.sale(refund)
+        try bench.settle()
+        #expect(bench.deadLetters().count == count)
+        let told = try #require(try taken(bench))
+        #expect(told.contains(#""pricingCurrency":"ISK""#))
+    }
+
     /// It is in the book until its buy can be refunded no more; of one whose buy never came nothing
     /// is known.
     @Test func `is forgotten as everything is`() throws {

@@ -18,8 +18,8 @@ enum ReplayMemory {
     /// The retention with which the topic is made, in milliseconds.
     ///
     /// It has its own once what was lost is written down: until then all is forgotten, so nothing is
-    /// replayed.
-    private static let unfinishedRetention = "1"
+    /// replayed. An hour, in which what is written down stays; and a millisecond, which nobody sets.
+    private static let unfinishedRetention = "3600001"
     /// Begins the key of what is written down, which is no dead letter's position.
     static let keyPrefix = Array("memory/".utf8)
 

@@ -12,6 +12,7 @@ struct LaneWorld {
     /// Why a part is not known.
     private(set) var troubles: [String] = []
     let now: Timestamp
+    private var snapshot = TopSnapshot()
 
     /// Asks both.
     init(_ invocation: Invocation, now: Timestamp) throws(CommandFailure) {
@@ -21,33 +22,35 @@ struct LaneWorld {
         var snapshot = TopSnapshot()
         snapshot.at = now.milliseconds
         snapshot.prefix = configuration.topicPrefix
-        let kafka = try readOrders()
-        snapshot.clusterID = kafka.clusterID
+        snapshot.clusterID = try readOrders()
         ports.ask(&snapshot)
         observed = snapshot.lanes
         troubles += snapshot.troubles
-        troubles += [snapshot.lanesAreOfSome(of: kafka.memberCount)].compactMap { $0 }
+        self.snapshot = snapshot
     }
 
-    /// - Returns: the cluster's id, and how many instances of `report` its group has, where that is
-    ///   known.
-    private mutating func readOrders() throws(CommandFailure) -> (
-        clusterID: String, memberCount: Int?
-    ) {
+    /// Notes where the lanes are those of some instances of `report`.
+    ///
+    /// A hint, which no order for a lane waits for.
+    mutating func countReports() throws(CommandFailure) {
         let prefix = configuration.topicPrefix
-        let name = Topic.laneOrders.name(prefix: prefix)
-        typealias Answer = (clusterID: String, isThere: Bool, memberCount: Int?)
-        let answer = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Answer in
-            let clusterID = try admin.clusterID()
-            let readers = try StageReaders.ask(
-                .report,
-                prefix: prefix,
-                clusterID: clusterID,
-                admin
-            )
-            return (clusterID, try admin.partitionCount(of: name) != nil, readers?.memberCount)
+        guard let clusterID = snapshot.clusterID else {
+            return
         }
-        guard answer.isThere else {
+        let readers = try KafkaQuestion.ask(configuration) { admin throws(LogFault) in
+            try StageReaders.ask(.report, prefix: prefix, clusterID: clusterID, admin)
+        }
+        troubles += [snapshot.lanesAreOfSome(of: readers?.memberCount)].compactMap { $0 }
+    }
+
+    /// - Returns: the cluster's id.
+    private mutating func readOrders() throws(CommandFailure) -> String {
+        let name = Topic.laneOrders.name(prefix: configuration.topicPrefix)
+        let (clusterID, isThere) = try KafkaQuestion.ask(configuration) {
+            admin throws(LogFault) -> (String, Bool) in
+            (try admin.clusterID(), try admin.partitionCount(of: name) != nil)
+        }
+        guard isThere else {
             throw CommandFailure(
                 .failed,
                 code: "lanes.no_topic",
@@ -59,7 +62,7 @@ struct LaneWorld {
         if unreadableCount > 0 {
             troubles.append(CountText.of(unreadableCount, "record") + " of \(name) cannot be read")
         }
-        return (answer.clusterID, answer.memberCount)
+        return clusterID
     }
 
     /// The orders of now: asking the admin ports may have taken half a minute.

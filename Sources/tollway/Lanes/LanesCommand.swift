@@ -89,9 +89,10 @@ enum LanesCommand {
 
     private static func runList(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
-        let world = try LaneWorld(invocation, now: now)
+        var world = try LaneWorld(invocation, now: now)
         let list = LaneList(world)
         show(list, invocation.output)
+        try world.countReports()
         world.troubles.forEach(Console.say)
         return list.rows.isEmpty ? .nothingMatched : .ok
     }

@@ -245,7 +245,6 @@ enum TopicsCommand {
         } catch {
             throw KafkaQuestion.failure(error, configuration)
         }
-        try ReplayMemory.noteMadeAnew(configuration, runID: runID)
     }
 
     private static func alter(

@@ -185,7 +185,8 @@ struct `What the console's script says` {
             "/pipeline",
             """
             const part = (part, state) => ({ at: part, action: 'dlq.replay', by: 'mia',
-              runId: 'replay-1', part, state, count: 3, runCount: 3 * part });
+              runId: 'replay-1', part, state, count: 3, runCount: 3 * part,
+              source: 'dlq.' + (part > 1 ? 'report' : 'decode') });
             page.answer = () => ({ audit: [part(2, 'finished'), { at: 1, action: 'lanes.pause',
               by: 'noah', runId: 'pause-1' }, part(1, 'running')] });
             await page.event();
@@ -194,8 +195,9 @@ struct `What the console's script says` {
             """
         )
         let text = try #require(seen["text"] as? String)
-        #expect(text.contains("part 2, state finished, runCount 6"), "\(text)")
-        #expect(text.contains("lanes.pause") && !text.contains("part 1"), "\(text)")
+        let run = "state finished, runCount 6, source dlq.report and dlq.decode"
+        #expect(text.contains(run), "\(text)")
+        #expect(text.contains("lanes.pause") && !text.contains("running"), "\(text)")
         #expect(!text.contains("--limit shows more"), "\(text)")
     }
 

@@ -108,7 +108,10 @@ extension ConsoleScript {
           // A run has a record for each of its transactions: the newest has the count of all.
           const runs = [...new Set(lines.map(line => line.runId))].map(runId =>
             lines.find(line => line.runId === runId));
-          const known = ['at', 'action', 'by', 'why', 'runId'];
+          const known = ['at', 'action', 'by', 'why', 'runId', 'part'];
+          // A replay goes stage by stage, each from a topic of its own.
+          const sources = runId => [...new Set(lines.filter(line => line.runId === runId
+            && line.source).map(line => line.source))].join(' and ');
           return [el('h1', null, 'Audit'),
             asOf('audit', entry),
             loading(entry, 'who changed what'),
@@ -117,7 +120,8 @@ extension ConsoleScript {
               line.action, line.by, line.why || '–', Object.entries(line).filter(([name, value]) =>
                 !known.includes(name) && value !== null && typeof value !== 'object'
                 && !(name === 'count' && line.runCount !== undefined))
-                .map(([name, value]) => name + ' ' + value).join(', ')]), 'Audit'),
+                .map(([name, value]) => name + ' ' + (name === 'source' ? sources(line.runId)
+                  : value)).join(', ')]), 'Audit'),
             lines.length >= auditCountMax && el('p', { class: 'dim' }, 'Of the newest '
               + number(auditCountMax) + ' records; tollway audit ls --limit shows more.'),
           ];
