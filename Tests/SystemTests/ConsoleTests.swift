@@ -343,8 +343,8 @@ extension `Pipelines on the usual ports` {
                         "/dead-letters?stage=decode",
                         "Kafka has no dead-letter topics under the prefix"
                     ),
-                    ("/token/none", "Kafka knows nothing of none"),
-                    ("/purchase/none", "Kafka knows nothing of none"),
+                    ("/token/none", "Kafka shows no topic under the prefix"),
+                    ("/purchase/none", "Kafka shows no topic under the prefix"),
                     ("/account", "Kafka shows no topic nobody.tokens.received.v1"),
                     ("/audit", "Kafka shows no topic nobody.audit.v1"),
                 ],
