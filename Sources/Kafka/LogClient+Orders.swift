@@ -67,12 +67,21 @@ extension LogClient {
         }
     }
 
+    /// How long a broker may not have heard of a topic that was made a moment ago.
+    private static let unknownTopicMilliseconds = 3_000
+
     /// A topic's settings by name; `onlySet` leaves defaults out.
     func configuration(
         ofTopic topic: String,
         onlySet: Bool
     ) throws(LogFault) -> [String: String] {
-        try configuration(of: RD_KAFKA_RESOURCE_TOPIC, topic, onlySet: onlySet)
+        try Self.askAgain(
+            on: ["UNKNOWN_TOPIC_OR_PART"],
+            every: Self.movedLeaderMilliseconds,
+            within: Self.unknownTopicMilliseconds
+        ) { _ throws(LogFault) in
+            try configuration(of: RD_KAFKA_RESOURCE_TOPIC, topic, onlySet: onlySet)
+        }
     }
 
     /// A broker's settings by name, defaults included.

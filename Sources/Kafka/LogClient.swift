@@ -138,26 +138,19 @@ internal import Synchronization
         try unsafe metadata(ofTopic: nil) { unsafe Int($0.broker_cnt) }
     }
 
-    /// One that was made a moment ago is not known to every broker: it is asked for again within 3 s.
     func partitionCount(ofTopic name: String) throws(LogFault) -> Int32 {
-        try Self.askAgain(
-            on: Self.unknownTopicCodes,
-            every: Self.movedLeaderMilliseconds,
-            within: Self.unknownTopicMilliseconds
-        ) { _ throws(LogFault) in
-            try unsafe metadata(ofTopic: name) { shown throws(LogFault) in
-                guard unsafe shown.topic_cnt == 1 else {
-                    throw fault(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
-                }
-                let topic = unsafe shown.topics[0]
-                guard unsafe topic.err == RD_KAFKA_RESP_ERR_NO_ERROR else {
-                    throw unsafe fault(topic.err)
-                }
-                guard unsafe topic.partition_cnt > 0 else {
-                    throw fault(RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE)
-                }
-                return unsafe topic.partition_cnt
+        try unsafe metadata(ofTopic: name) { shown throws(LogFault) in
+            guard unsafe shown.topic_cnt == 1 else {
+                throw fault(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
             }
+            let topic = unsafe shown.topics[0]
+            guard unsafe topic.err == RD_KAFKA_RESP_ERR_NO_ERROR else {
+                throw unsafe fault(topic.err)
+            }
+            guard unsafe topic.partition_cnt > 0 else {
+                throw fault(RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE)
+            }
+            return unsafe topic.partition_cnt
         }
     }
 
@@ -310,13 +303,8 @@ internal import Synchronization
         "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE",
         "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE",
     ]
-    /// A broker has not heard of a topic yet, or of its leaders.
-    private static let unknownTopicCodes: Set<String> = [
-        "UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE",
-    ]
-    private static let unknownTopicMilliseconds = 3_000
-    /// Between two questions about who leads.
-    private static let movedLeaderMilliseconds: Int32 = 100
+    /// Between two questions about who leads, or about what a broker has not heard of yet.
+    static let movedLeaderMilliseconds: Int32 = 100
 
     /// The first offset and the high watermark, within twice the deadline.
     ///
