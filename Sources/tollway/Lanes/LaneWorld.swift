@@ -8,25 +8,22 @@ internal import TokenWire
 struct LaneWorld {
     let configuration: Configuration
     private(set) var orders = LaneOrders()
-    private(set) var observed: [TopSnapshot.Lane] = []
     /// Why a part is not known.
     private(set) var troubles: [String] = []
     let now: Timestamp
     private var snapshot = TopSnapshot()
+    var observed: [TopSnapshot.Lane] { snapshot.lanes }
 
     /// Asks both.
     init(_ invocation: Invocation, now: Timestamp) throws(CommandFailure) {
         self.now = now
         let ports = try AdminPorts(invocation.values("--admin"))
         configuration = try KafkaQuestion.configuration()
-        var snapshot = TopSnapshot()
         snapshot.at = now.milliseconds
         snapshot.prefix = configuration.topicPrefix
         snapshot.clusterID = try readOrders()
         ports.ask(&snapshot)
-        observed = snapshot.lanes
         troubles += snapshot.troubles
-        self.snapshot = snapshot
     }
 
     /// Notes where the lanes are those of some instances of `report`.
