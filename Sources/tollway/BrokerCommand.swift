@@ -93,7 +93,7 @@ enum BrokerCommand {
         partitionCount: Int
     ) throws(CommandFailure) -> [String: Int] {
         guard let list else {
-            let prefix = try topicPrefix()
+            let prefix = try KafkaQuestion.configuration().topicPrefix
             return Dictionary(
                 Topic.all.map { ($0.name(prefix: prefix), partitionCount) },
                 uniquingKeysWith: { first, _ in first }
@@ -120,15 +120,6 @@ enum BrokerCommand {
     private static func isTopicName(_ name: Substring) -> Bool {
         (1...249).contains(name.utf8.count) && name != "." && name != ".."
             && name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
-    }
-
-    private static func topicPrefix() throws(CommandFailure) -> String {
-        do throws(ConfigurationFault) {
-            let environment = ProcessInfo.processInfo.environment
-            return try Configuration(environment: environment, program: .tollway).topicPrefix
-        } catch {
-            throw CommandFailure(.usage, code: error.code, error.sentence)
-        }
     }
 
     /// Whole or not at all: a reader that waits for the file must not read half of it.

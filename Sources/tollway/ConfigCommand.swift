@@ -166,13 +166,6 @@ enum ConfigCommand {
         guard let name = invocation.value("--worker") else {
             return Worker.allCases
         }
-        guard let worker = Worker(rawValue: name) else {
-            let names = Worker.allCases.map(\.rawValue)
-            throw .usage(
-                "bad_value",
-                "--worker is \"\(name)\": it must be one of \(names.joined(separator: ", "))"
-            )
-        }
-        return [worker]
+        return [try Worker.read(name, of: "--worker", among: Worker.allCases)]
     }
 }

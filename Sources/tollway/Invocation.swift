@@ -77,13 +77,7 @@ struct Invocation: Sendable {
         guard let text = value(option) else {
             return nil
         }
-        guard let time = InstantText.read(text, now: now) else {
-            throw .usage(
-                "bad_value",
-                "\(option) is \"\(text)\": it must be \(InstantText.expected)"
-            )
-        }
-        return time
+        return try InstantText.read(text, of: option, now: now)
     }
 
     /// What `--environment` names; nil where it was not given.

@@ -32,7 +32,7 @@ enum KafkaQuestion {
                 deadlineMilliseconds: deadlineMilliseconds
             )
         } catch {
-            throw CommandFailure(.usage, code: "kafka.misconfigured", sentence(error))
+            throw CommandFailure(.usage, code: "kafka.misconfigured", error.sentence)
         }
         defer { admin.close() }
         do throws(LogFault) {
@@ -57,7 +57,7 @@ enum KafkaQuestion {
                 "another run has taken over: \(message)"
             )
         case .misconfigured, .unusable, .ours, .recordTooLarge, .recordsLost:
-            CommandFailure(.failed, code: "kafka.refused", "Kafka refuses: \(sentence(fault))")
+            CommandFailure(.failed, code: "kafka.refused", "Kafka refuses: \(fault.sentence)")
         }
     }
 
@@ -65,11 +65,15 @@ enum KafkaQuestion {
     static func unavailable(_ servers: String, _ code: String, _ message: String) -> String {
         "no answer from Kafka at \(servers): \(message) (\(code))"
     }
+}
 
-    private static func sentence(_ fault: LogFault) -> String {
-        switch fault {
-        case .unavailable(_, let message), .fenced(let message), .unusable(let message),
-            .misconfigured(let message), .ours(let message):
+extension LogFault {
+    /// What is wrong, in one sentence.
+    var sentence: String {
+        switch self {
+        case .unavailable(let code, let message): "\(message) (\(code))"
+        case .fenced(let message), .unusable(let message), .misconfigured(let message),
+            .ours(let message):
             message
         case .recordTooLarge(_, let byteCount, let byteCountMax):
             "a record of \(byteCount) bytes, and \(byteCountMax) are taken"

@@ -215,13 +215,6 @@ enum LagCommand {
         guard let name = invocation.value("--worker") else {
             return readers
         }
-        guard let worker = readers.first(where: { $0.rawValue == name }) else {
-            throw .usage(
-                "bad_value",
-                "--worker is \"\(name)\": it must be one of "
-                    + readers.map(\.rawValue).joined(separator: ", ")
-            )
-        }
-        return [worker]
+        return [try Worker.read(name, of: "--worker", among: readers)]
     }
 }

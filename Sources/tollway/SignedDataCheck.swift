@@ -5,20 +5,24 @@ internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 
-/// What `tollway notification verify` and `tollway transaction verify` have in common.
+/// `tollway notification verify`, `tollway transaction verify`: whether what was signed is Apple's,
+/// and what it says.
 enum SignedDataCheck {
     /// A JWS may have 64 KiB; in JSON, with white space around it, somewhat more.
     private static let fileByteCountMax = 1 << 20
     private static let rootsByteCountMax = 1 << 20
 
-    static let options: [Verb.Option] = [
+    static let notification = verb(.notification)
+    static let transaction = verb(.transaction)
+
+    private static let options: [Verb.Option] = [
         .value("--roots", "FILE", "trusted roots as PEM; else TOLLWAY_APPLE_ROOTS_FILE"),
         .value("--bundle-id", "ID", "refuse what is signed for another app"),
         .value("--app-apple-id", "N", "the same, by the app's Apple id, where it is named"),
         .value("--environment", "production|sandbox", "refuse what is of the other one"),
     ]
 
-    static let details = """
+    private static let details = """
         FILE holds a JWS, or an object with one: {"signedPayload":"..."} or
         {"signedTransaction":"..."}; without FILE, or with -, standard input does. Prints the
         payload as Apple signed it. The certificates must have been valid when it was signed.
@@ -28,8 +32,20 @@ enum SignedDataCheck {
         .wrong_environment. Exit 2 if that cannot be found out.
         """
 
+    private static func verb(_ kind: Kind) -> Verb {
+        Verb(
+            words: [kind.rawValue, "verify"],
+            summary: "whether a signed \(kind.rawValue) is Apple's, and its content",
+            operands: "[FILE | -]",
+            operandCountMax: 1,
+            options: options,
+            details: details,
+            run: { (invocation) throws(CommandFailure) in try run(invocation, kind) }
+        )
+    }
+
     /// What a verb is asked about.
-    enum Kind: String {
+    private enum Kind: String {
         case notification
         case transaction
 
@@ -74,7 +90,7 @@ enum SignedDataCheck {
         }
     }
 
-    static func run(
+    private static func run(
         _ invocation: Invocation,
         _ kind: Kind
     ) throws(CommandFailure) -> ExitCode {

@@ -64,11 +64,6 @@ enum SimCommand {
         run: run
     )
 
-    /// For callers that hold plain arguments, such as a process of their own.
-    static func run(arguments: [String]) -> Int32 {
-        TollwayCommand.run(["sim"] + arguments).rawValue
-    }
-
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let options = try options(invocation)
         let clock = try clock(invocation)

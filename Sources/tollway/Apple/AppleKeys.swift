@@ -23,7 +23,12 @@ struct AppleKeys {
             apps = try AppsFile.load(path, needsKeys: true).apps
             var signers: [Int64: [AppStoreClient.Signer]] = [:]
             for app in apps {
-                signers[app.appAppleID] = try Self.signers(of: app)
+                let (good, faults) = app.signers()
+                if good.isEmpty, let fault = faults.first {
+                    throw fault
+                }
+                // Where one of two cannot be read, the other one may do: doctor reports it.
+                signers[app.appAppleID] = good
             }
             self.signers = signers
         } catch {
@@ -68,24 +73,21 @@ struct AppleKeys {
         }
         return found
     }
+}
 
-    /// - Throws: what is wrong with the first, where none can be read.
-    private static func signers(
-        of app: AppsFile.App
-    ) throws(ConfigurationFault) -> [AppStoreClient.Signer] {
-        let keys = app.privateKeys()
-        if keys.good.isEmpty, let fault = keys.faults.first {
-            throw fault
-        }
-        // Where one of two cannot be read, the other one may do: doctor reports it.
-        return keys.good.map { number, name, key in
+extension AppsFile.App {
+    /// What signs with each of its keys, and what is wrong with those that cannot be used.
+    func signers() -> (good: [AppStoreClient.Signer], faults: [ConfigurationFault]) {
+        let keys = privateKeys()
+        let good = keys.good.map { number, name, key in
             AppStoreClient.Signer(
-                bundleID: app.bundleID,
+                bundleID: bundleID,
                 issuerID: name.issuerID,
                 keyID: name.keyID,
                 key: key,
                 number: number
             )
         }
+        return (good, keys.faults)
     }
 }

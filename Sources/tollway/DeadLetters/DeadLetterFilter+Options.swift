@@ -94,7 +94,7 @@ extension DeadLetterFilter {
         case "--environment":
             environments.append(try AppleEnvironment.read(value, of: option))
         case "--since", "--until":
-            let time = try Self.time(option, value, now: now)
+            let time = try InstantText.read(value, of: option, now: now).milliseconds
             shown = WallClock.rfc3339(milliseconds: time)
             if option == "--since" { since = time } else { until = time }
         case "--partition": partitions += try PositionSet.ranges(option, value)
@@ -106,13 +106,7 @@ extension DeadLetterFilter {
     }
 
     private mutating func takeStage(_ name: String) throws(CommandFailure) {
-        guard let stage = DeadLetters.stages.first(where: { $0.rawValue == name }) else {
-            throw .usage(
-                "bad_value",
-                "--stage is \"\(name)\": it must be one of "
-                    + DeadLetters.stages.map(\.rawValue).joined(separator: ", ")
-            )
-        }
+        let stage = try Worker.read(name, of: "--stage", among: DeadLetters.stages)
         // The first one narrows; a second one adds.
         stages = (words.contains("--stage") ? stages : []) + [stage]
     }
@@ -130,19 +124,5 @@ extension DeadLetterFilter {
             )
         }
         return bytes
-    }
-
-    private static func time(
-        _ option: String,
-        _ text: String,
-        now: Timestamp
-    ) throws(CommandFailure) -> Int64 {
-        guard let time = InstantText.read(text, now: now) else {
-            throw .usage(
-                "bad_value",
-                "\(option) is \"\(text)\": it must be \(InstantText.expected)"
-            )
-        }
-        return time.milliseconds
     }
 }

@@ -188,13 +188,10 @@ struct DeadLetterSheet {
                 ("left out", "\(header(.omittedByteCount)) bytes: it lies where it came from")
             )
         }
-        let width = lines.map(\.0.count).max() ?? 0
-        return "\(deadLetter.position)\n"
-            + lines.map { name, value in
-                let shown = PlainText.printable(value, characterCountMax: Self.textCountMax)
-                return "  \(name)\(String(repeating: " ", count: width - name.count + 2))\(shown)\n"
-            }
-            .joined()
+        let rows = lines.map { name, value in
+            (name, PlainText.printable(value, characterCountMax: Self.textCountMax))
+        }
+        return "\(deadLetter.position)\n\(HelpText.table(rows))\n"
     }
 
     private func time(_ milliseconds: Int64) -> String {

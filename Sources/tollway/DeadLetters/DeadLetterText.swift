@@ -40,21 +40,11 @@ struct DeadLetterText {
     }
 
     private func masked(_ bytes: [UInt8]) throws(WireFault) -> [UInt8] {
-        var text: [UInt8] = []
-        var fault: WireFault?
-        JSONWriter.append(to: &text) { writer in
-            do throws(WireFault) {
-                try JSONScanner.scan(bytes.span) { (scanner) throws(WireFault) in
-                    try Self.copy(&scanner, to: &writer)
-                }
-            } catch {
-                fault = error
-            }
+        var writer = JSONWriter()
+        try JSONScanner.scan(bytes.span) { (scanner) throws(WireFault) in
+            try Self.copy(&scanner, to: &writer)
         }
-        if let fault {
-            throw fault
-        }
-        return text
+        return writer.bytes
     }
 
     private static func copy(

@@ -16,4 +16,18 @@ extension InstantText {
         }
         return DurationText.read(text).map { now + -$0 }
     }
+
+    /// Reads what an operator types for an option.
+    ///
+    /// - Throws: exit 2 for a text that is no point in time.
+    static func read(
+        _ text: String,
+        of option: String,
+        now: Timestamp
+    ) throws(CommandFailure) -> Timestamp {
+        guard let time = read(text, now: now) else {
+            throw .usage("bad_value", "\(option) is \"\(text)\": it must be \(expected)")
+        }
+        return time
+    }
 }

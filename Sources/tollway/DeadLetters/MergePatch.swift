@@ -45,21 +45,11 @@ struct MergePatch: Equatable {
     ///
     /// - Throws: where the value is no JSON object.
     func apply(to value: [UInt8]) throws(WireFault) -> [UInt8] {
-        var patched: [UInt8] = []
-        var fault: WireFault?
-        JSONWriter.append(to: &patched) { writer in
-            do throws(WireFault) {
-                try JSONScanner.scan(value.span) { (scanner) throws(WireFault) in
-                    try apply(&scanner, &writer)
-                }
-            } catch {
-                fault = error
-            }
+        var writer = JSONWriter()
+        try JSONScanner.scan(value.span) { (scanner) throws(WireFault) in
+            try apply(&scanner, &writer)
         }
-        if let fault {
-            throw fault
-        }
-        return patched
+        return writer.bytes
     }
 
     private func apply(

@@ -136,7 +136,7 @@ struct DemoInterrupted: Error {
             Console.say("interrupted; everything is cleaned up")
             return .interrupted
         } catch let fault as LogFault {
-            var sentence = "Kafka: \(DoctorKafka.sentence(fault))"
+            var sentence = "Kafka: \(fault.sentence)"
             if let servers, case .unavailable(let code, let message) = fault {
                 sentence = KafkaQuestion.unavailable(servers, code, message)
             }

@@ -40,7 +40,7 @@ struct DoctorChangelogs {
             } catch {
                 // The check of rights reports a missing right.
                 guard case .misconfigured = error else {
-                    let because = DoctorKafka.sentence(error)
+                    let because = error.sentence
                     let sentence = "whether \(changelog) is empty is not known: \(because)"
                     findings.append(.skipped(.topics, sentence))
                     continue

@@ -105,7 +105,7 @@ enum DoctorCommand {
             report.add([
                 .failed(
                     .kafka,
-                    "no answer at \(servers): \(DoctorKafka.sentence(error))",
+                    "no answer at \(servers): \(error.sentence)",
                     "is \(Setting.kafkaBootstrapServers) right, does it run, do TLS and SASL"
                         + " settings fit?"
                 )

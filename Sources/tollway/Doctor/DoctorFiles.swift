@@ -1,4 +1,3 @@
-internal import AppStoreAPI
 internal import Crypto
 internal import Glibc
 internal import StageRuntime
@@ -150,16 +149,8 @@ struct DoctorFiles {
             )
             let path = try configuration.requiredFile(.appsFile)
             return try AppsFile.load(path, needsKeys: true).apps.flatMap { app in
-                app.privateKeys().good.map { _, name, key in
-                    DoctorApple.SigningKey(
-                        appAppleID: app.appAppleID,
-                        signer: AppStoreClient.Signer(
-                            bundleID: app.bundleID,
-                            issuerID: name.issuerID,
-                            keyID: name.keyID,
-                            key: key
-                        )
-                    )
+                app.signers().good.map {
+                    DoctorApple.SigningKey(appAppleID: app.appAppleID, signer: $0)
                 }
             }
         } catch {

@@ -59,7 +59,7 @@ struct DoctorInternalTopics {
                 findings.append(
                     .skipped(
                         .topics,
-                        "\(subject.name) not looked at: \(DoctorKafka.sentence(error));"
+                        "\(subject.name) not looked at: \(error.sentence);"
                             + " Deploy/acls.sh gives the operator that right"
                     )
                 )
@@ -84,7 +84,7 @@ struct DoctorInternalTopics {
                 // Nothing rests on it while workers run: a broker that does not tell is no fault.
                 let sentence =
                     "\(retentionSetting) of broker \(node) not looked at, which wants"
-                    + " DescribeConfigs on the cluster: \(DoctorKafka.sentence(error));"
+                    + " DescribeConfigs on the cluster: \(error.sentence);"
                     + " it should be \(retentionMinutesMin); Deploy/acls.sh gives the operator that"
                     + " right"
                 skipped = skipped ?? DoctorFinding.skipped(.kafka, sentence)

@@ -137,7 +137,7 @@ struct DoctorKafka {
                 return .failed(
                     .kafka,
                     "of the brokers that lead \(topic.name) (\(NameList.text(leaders.map(String.init))))"
-                        + " not all answer: \(Self.sentence(error)); nothing else was asked",
+                        + " not all answer: \(error.sentence); nothing else was asked",
                     "see which of them run, and whether most of the controllers do"
                 )
             }
@@ -238,7 +238,7 @@ struct DoctorKafka {
                     )
                 }
             } catch {
-                let because = Self.sentence(error)
+                let because = error.sentence
                 findings.append(.skipped(.topics, "where \(name) begins is not known: \(because)"))
             }
         }
@@ -256,7 +256,7 @@ struct DoctorKafka {
                 stuck += try self.stuck(in: name, admin)
             }
         } catch {
-            hidden.append(.skipped(.transactions, "not looked at: \(Self.sentence(error))"))
+            hidden.append(.skipped(.transactions, "not looked at: \(error.sentence)"))
         }
         let isWhole = hidden.isEmpty
         do throws(LogFault) {
@@ -268,7 +268,7 @@ struct DoctorKafka {
             hidden.append(
                 .skipped(
                     .transactions,
-                    "\(HangingTransactions.groupOffsets) was not looked at: \(Self.sentence(error))"
+                    "\(HangingTransactions.groupOffsets) was not looked at: \(error.sentence)"
                 )
             )
         }
@@ -335,17 +335,5 @@ struct DoctorKafka {
             }
         }
         return nil
-    }
-
-    static func sentence(_ fault: LogFault) -> String {
-        switch fault {
-        case .unavailable(let code, let message): "\(message) (\(code))"
-        case .fenced(let message), .unusable(let message), .misconfigured(let message),
-            .ours(let message):
-            message
-        case .recordTooLarge(_, let byteCount, _): "a record of \(byteCount) bytes"
-        case .recordsLost(let partition, let position, _, _):
-            "offset \(position) of \(partition) is not there"
-        }
     }
 }

@@ -128,7 +128,7 @@ struct DoctorRights {
                 refused[role] = missing
             }
         } catch {
-            return [.skipped(.rights, "not looked at: \(DoctorKafka.sentence(error))")]
+            return [.skipped(.rights, "not looked at: \(error.sentence)")]
         }
         return Self.findings(roles, refused, provesWrites: writes != nil)
     }

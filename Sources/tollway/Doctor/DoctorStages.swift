@@ -36,7 +36,7 @@ struct DoctorStages {
                 unanswered.append(
                     .skipped(
                         .stages,
-                        "\(worker.rawValue) was not looked at: \(DoctorKafka.sentence(error))"
+                        "\(worker.rawValue) was not looked at: \(error.sentence)"
                     )
                 )
             }

@@ -66,7 +66,7 @@ final class TopSource {
     }
 
     private static func trouble(_ fault: LogFault, about part: String? = nil) -> String {
-        TopSnapshot.kafkaTrouble + (part.map { "\($0): " } ?? "") + DoctorKafka.sentence(fault)
+        TopSnapshot.kafkaTrouble + (part.map { "\($0): " } ?? "") + fault.sentence
     }
 
     /// A stage that is not told keeps none of the others from being shown.

@@ -169,7 +169,7 @@ struct TopicSearch {
             until: until,
             untilOffset: untilOffset
         ) { own, value in
-            Self.isEqual(own, key) && isWanted(value)
+            own.isEqual(to: key) && isWanted(value)
         }
     }
 
@@ -207,7 +207,7 @@ struct TopicSearch {
             return ([], false)
         }
         return try reader.searchNewest(topic: name(topic), partition: partition) { own, _ in
-            Self.isEqual(own, key)
+            own.isEqual(to: key)
         }
     }
 
@@ -258,16 +258,6 @@ struct TopicSearch {
         partitions.formUnion(
             (0..<Int32(count)).map { TopicPartition(topic: name(topic), partition: $0) }
         )
-        return true
-    }
-
-    private static func isEqual(_ left: Span<UInt8>, _ right: [UInt8]) -> Bool {
-        guard left.count == right.count else {
-            return false
-        }
-        for index in left.indices where left[index] != right[index] {
-            return false
-        }
         return true
     }
 }

@@ -121,7 +121,7 @@ final class UpRun {
             }
         } catch {
             Console.say(
-                "not every partition has its leader yet: \(DoctorKafka.sentence(error));"
+                "not every partition has its leader yet: \(error.sentence);"
                     + " a first command may have to wait"
             )
         }
@@ -184,7 +184,7 @@ final class UpRun {
                 guard case .unavailable = error, Date() < deadline else {
                     return Console.say(
                         "the transactions of the last run were not checked:"
-                            + " \(DoctorKafka.sentence(error)); where a worker is not ready, see"
+                            + " \(error.sentence); where a worker is not ready, see"
                             + " tollway transactions list"
                     )
                 }
