@@ -9,13 +9,9 @@ struct StageReaders: Equatable, Sendable {
     var memberCount: Int
     /// Partitions that a member has, by topic.
     var assignedCounts: [String: Int] = [:]
+}
 
-    init(state: String, memberCount: Int, assignedCounts: [String: Int] = [:]) {
-        self.state = state
-        self.memberCount = memberCount
-        self.assignedCounts = assignedCounts
-    }
-
+extension StageReaders {
     init(_ group: GroupDescription) {
         state = group.state
         memberCount = group.members.count

@@ -12,13 +12,9 @@ struct DeadLetterPosition: Hashable, Comparable, CustomStringConvertible {
     var options: String {
         "--stage \(stage.rawValue) --partition \(partition) --offset \(offset)"
     }
+}
 
-    init(stage: Worker, partition: Int32, offset: Int64) {
-        self.stage = stage
-        self.partition = partition
-        self.offset = offset
-    }
-
+extension DeadLetterPosition {
     /// Reads `decode/3/1234`, also with the topic's full name in place of the stage's, and with
     /// Kafka's own `@` before the offset.
     init?(_ text: String, prefix: String) {

@@ -155,21 +155,9 @@ struct SettledDeadLetter {
     var at: Int64
     /// Where it went.
     var target: String
+}
 
-    init(
-        state: SettledDeadLetters.State,
-        deadLetterTimestamp: Int64,
-        replayID: String,
-        at: Int64,
-        target: String
-    ) {
-        self.state = state
-        self.deadLetterTimestamp = deadLetterTimestamp
-        self.replayID = replayID
-        self.at = at
-        self.target = target
-    }
-
+extension SettledDeadLetter {
     init(reading value: Span<UInt8>) throws(WireFault) {
         var state: String?
         var deadLetterTimestamp: Int64?

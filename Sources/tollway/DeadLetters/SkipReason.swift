@@ -64,7 +64,9 @@ struct DeadLetterJudge {
         case go(Topic, LedgerQuestion?)
         case skip(SkipReason)
     }
+}
 
+extension DeadLetterJudge {
     init(_ order: DeadLetterOrder) {
         self.init(
             prefix: order.prefix,
@@ -72,13 +74,6 @@ struct DeadLetterJudge {
             forgottenBefore: order.forgottenBefore,
             plannedBefore: order.plan.map { $0.madeAt + Self.clockSkewMilliseconds }
         )
-    }
-
-    init(prefix: String, replayCountMax: Int, forgottenBefore: Int64?, plannedBefore: Int64?) {
-        self.prefix = prefix
-        self.replayCountMax = replayCountMax
-        self.forgottenBefore = forgottenBefore
-        self.plannedBefore = plannedBefore
     }
 
     /// Why it neither goes back nor is discarded, by when it was written, UNIX milliseconds.

@@ -17,39 +17,19 @@ final class ConsoleJobs {
         var ageMilliseconds: Int64 = 0
     }
 
-    private final class Job {
-        let arguments: [String]
-        let process: Process
-        let output: URL
-        let talk: URL
-        let startedAt: Int64
+    private struct Job {
+        var arguments: [String]
+        var process: Process
+        var output: URL
+        var talk: URL
+        var startedAt: Int64
         /// Nil: it takes the time it needs.
-        let deadline: Int64?
+        var deadline: Int64?
         /// Whether it changes something.
-        let isAct: Bool
+        var isAct: Bool
         var killAt: Int64?
         /// Of each who asked.
         var done: [(Result) -> Void]
-
-        init(
-            _ arguments: [String],
-            _ process: Process,
-            output: URL,
-            talk: URL,
-            startedAt: Int64,
-            deadline: Int64?,
-            isAct: Bool,
-            done: @escaping (Result) -> Void
-        ) {
-            self.arguments = arguments
-            self.process = process
-            self.output = output
-            self.talk = talk
-            self.startedAt = startedAt
-            self.deadline = deadline
-            self.isAct = isAct
-            self.done = [done]
-        }
     }
 
     /// Each is a process with a Kafka client.
@@ -108,7 +88,7 @@ final class ConsoleJobs {
                     status: 503
                 )
             }
-            same.value.done.append(done)
+            jobs[same.key]?.done.append(done)
             return
         }
         let verb = question.arguments.first
@@ -157,14 +137,14 @@ final class ConsoleJobs {
             }
             let startedAt = WallClock.monotonicMilliseconds()
             jobs[number] = Job(
-                arguments,
-                process,
+                arguments: arguments,
+                process: process,
                 output: output,
                 talk: talk,
                 startedAt: startedAt,
                 deadline: milliseconds.map { startedAt + $0 },
                 isAct: name != nil,
-                done: done
+                done: [done]
             )
             return number
         } catch {
@@ -180,7 +160,11 @@ final class ConsoleJobs {
 
     /// Tells of those that have ended, and ends those whose time is over.
     func turn(now: Int64) {
-        for (number, job) in jobs {
+        for number in jobs.keys {
+            // As it stands now: who was answered before it may have asked this one meanwhile.
+            guard var job = jobs[number] else {
+                continue
+            }
             guard job.process.isRunning else {
                 jobs[number] = nil
                 if job.isAct {
@@ -192,6 +176,7 @@ final class ConsoleJobs {
             }
             if let deadline = job.deadline, now >= deadline, job.killAt == nil {
                 job.killAt = now + Self.killMilliseconds
+                jobs[number] = job
                 job.process.terminate()
             }
             if let killAt = job.killAt, now >= killAt {
