@@ -106,7 +106,7 @@ enum AccountScan {
             readAheadKilobytes: TopicScan.largeReadAheadKilobytes
         ).run(
             from: places,
-            progress: ScanProgress(what)
+            progress: ProgressLine(what)
         ) {
             batch throws(CommandFailure) in
             for record in batch.records {

@@ -48,7 +48,7 @@ enum KnownSales {
             topics: [Topic.purchasesState.name(prefix: configuration.topicPrefix)],
             readAheadKilobytes: TopicScan.largeReadAheadKilobytes
         )
-        let progress = ScanProgress("records of purchases' state")
+        let progress = ProgressLine("records of purchases' state")
         var isFound = false
         try scan.run(progress: progress) { batch throws(CommandFailure) in
             for record in batch.records where !record.key.isAbsent && !record.value.isAbsent {

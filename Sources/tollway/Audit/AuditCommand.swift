@@ -104,7 +104,7 @@ enum AuditCommand {
             from: filter.since.map { .timestamp(max(0, $0 - clockSkewMilliseconds)) } ?? .earliest,
             configuration
         )
-        let progress = ScanProgress("records of the audit")
+        let progress = ProgressLine("records of the audit")
         var unreadableCount = 0
         // An open transaction would hide what was committed behind it.
         try TopicScan(configuration: configuration, topics: [topic], isToHighWatermark: true).run(

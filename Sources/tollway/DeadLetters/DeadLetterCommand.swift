@@ -109,7 +109,7 @@ enum DeadLetterCommand {
         var groups = DeadLetterGroups(deadlineDays: scan.configuration.reportDeadlineDays)
         let otherNameCount = try scan.run(
             settled: settled,
-            progress: ScanProgress("dead letters")
+            progress: ProgressLine("dead letters")
         ) { deadLetter, batch, subject in
             groups.add(deadLetter, in: batch, subject: subject)
             return true
@@ -138,7 +138,7 @@ enum DeadLetterCommand {
         var count = 0
         let otherNameCount = try scan.run(
             settled: settled,
-            progress: ScanProgress("dead letters")
+            progress: ProgressLine("dead letters")
         ) { _, _, _ in
             count += 1
             return true
@@ -189,7 +189,7 @@ enum DeadLetterCommand {
             )
             otherNameCount = try scan.run(
                 settled: settled,
-                progress: ScanProgress("dead letters")
+                progress: ProgressLine("dead letters")
             ) { deadLetter, batch, subject in
                 list.add(deadLetter, in: batch, subject: subject)
                 return true
@@ -217,7 +217,7 @@ enum DeadLetterCommand {
         var count = 0
         let otherNameCount = try scan.run(
             settled: settled,
-            progress: ScanProgress("dead letters")
+            progress: ProgressLine("dead letters")
         ) { deadLetter, batch, subject in
             page += text.object(
                 deadLetter,
@@ -398,7 +398,7 @@ enum DeadLetterCommand {
         _ scan: DeadLetterScan,
         since: Int64? = nil
     ) throws(CommandFailure) -> SettledDeadLetters {
-        try scan.settled(since: since, progress: ScanProgress("records of earlier replays"))
+        try scan.settled(since: since, progress: ProgressLine("records of earlier replays"))
     }
 }
 

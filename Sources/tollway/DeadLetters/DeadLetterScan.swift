@@ -1,6 +1,5 @@
 internal import Kafka
 internal import StageRuntime
-internal import Telemetry
 internal import TokenDomain
 
 /// Goes through the dead letters that a filter means, in the order in which Kafka gives them.
@@ -51,7 +50,7 @@ struct DeadLetterScan {
         since: Int64? = nil,
         of positions: [DeadLetterPosition]? = nil,
         countingRun runID: String? = nil,
-        progress: ScanProgress? = nil
+        progress: ProgressLine? = nil
     ) throws(CommandFailure) -> SettledDeadLetters {
         var settled = SettledDeadLetters(countingRun: runID)
         let topic = Topic.deadLetterReplays.name(prefix: prefix)
@@ -102,7 +101,7 @@ struct DeadLetterScan {
     @discardableResult
     func run(
         settled: SettledDeadLetters,
-        progress: ScanProgress? = nil,
+        progress: ProgressLine? = nil,
         _ body: (DeadLetterRecord, RecordBatch, DeadLetterSubject) throws(CommandFailure) -> Bool
     ) throws(CommandFailure) -> Int {
         let stages = try stages()
@@ -269,58 +268,5 @@ struct DeadLetterScan {
             topics: Set(places.keys.map(\.topic)).sorted()
         )
         .firstTimes(at: places)
-    }
-}
-
-/// How much was read, or how far of the whole, on a terminal only, over itself; nothing in the
-/// first second.
-final class ScanProgress {
-    private static let firstMilliseconds: Int64 = 1_000
-    private static let againMilliseconds: Int64 = 200
-
-    private let what: String
-    private let startedAt = WallClock.monotonicMilliseconds()
-    private var shownAt: Int64 = 0
-    private var count = 0
-
-    /// Nil where standard error is no terminal.
-    init?(_ what: String) {
-        guard Console.errorIsTerminal else {
-            return nil
-        }
-        self.what = what
-    }
-
-    deinit {
-        if shownAt > 0 {
-            Console.sayRaw("\r\u{1b}[K")
-        }
-    }
-
-    func add(_ more: Int) {
-        count += more
-        let now = WallClock.monotonicMilliseconds()
-        guard now - startedAt >= Self.firstMilliseconds, now - shownAt >= Self.againMilliseconds
-        else {
-            return
-        }
-        shownAt = now
-        let rate = Int64(count) * 1_000 / max(now - startedAt, 1)
-        Console.sayRaw("\r\u{1b}[K\(count) \(what) read, \(rate)/s")
-    }
-
-    /// A bar, where it is known how much there is.
-    func show(_ done: Int64, of goal: Int64) {
-        let now = WallClock.monotonicMilliseconds()
-        guard now - startedAt >= Self.firstMilliseconds, now - shownAt >= Self.againMilliseconds
-        else {
-            return
-        }
-        shownAt = now
-        let bar = ReplayBar(goal: Int(goal)).line(
-            Int(done),
-            elapsedMilliseconds: now - startedAt
-        )
-        Console.sayRaw("\r\u{1b}[K\(bar) \(what)")
     }
 }

@@ -152,7 +152,7 @@ struct Ledger {
         }
         // What an open transaction hides may be what keeps a dead letter from going.
         let scan = TopicScan(configuration: configuration, topics: [topic], isToHighWatermark: true)
-        let progress = ScanProgress("records of the ledger")
+        let progress = ProgressLine("records of the ledger")
         try scan.run(from: Dictionary(uniqueKeysWithValues: places)) {
             batch throws(CommandFailure) in
             progress?.add(batch.records.count)

@@ -84,7 +84,7 @@ struct ReplayPlanner {
     func plan() throws(CommandFailure) -> ReplayPlan {
         var scan = DeadLetterScan(configuration: order.configuration, filter: order.filter)
         scan.readsSubjects = true
-        let settled = try scan.settled(progress: ScanProgress("records of earlier replays"))
+        let settled = try scan.settled(progress: ProgressLine("records of earlier replays"))
         var plan = ReplayPlan(
             groups: DeadLetterGroups(deadlineDays: order.configuration.reportDeadlineDays)
         )
@@ -126,7 +126,7 @@ struct ReplayPlanner {
         var candidates: [Candidate] = []
         plan.otherNameCount = try scan.run(
             settled: settled,
-            progress: ScanProgress("dead letters")
+            progress: ProgressLine("dead letters")
         ) { deadLetter, batch, subject throws(CommandFailure) in
             if let records = order.plan?.records, !records.contains(deadLetter.position) {
                 return true

@@ -30,7 +30,7 @@ final class ReplayRun {
     private let stop = StopSignal()
     private var watch: ReplayWatch?
     private var lookedAt: Int64 = 0
-    private var bar: ReplayBar
+    private let bar = ProgressLine()
     private var tally = ReplayTally()
     /// What the audit says of the run's last transaction; nil where it has none, or where its result is
     /// unknown.
@@ -42,11 +42,10 @@ final class ReplayRun {
     init(_ order: DeadLetterOrder, plan: ReplayPlan) {
         self.order = order
         self.plan = plan
-        bar = ReplayBar(goal: plan.records.count)
     }
 
     func run() throws(CommandFailure) -> Ending {
-        defer { bar.end() }
+        defer { bar?.end() }
         let limits = try recordByteCountMax()
         let rest = plan.rest
         let steps =
@@ -140,7 +139,7 @@ final class ReplayRun {
         pauseMilliseconds: Int64
     ) throws(CommandFailure) -> DeadLetterAudit.State? {
         tally.committed(count)
-        bar.show(sentCount)
+        bar?.show(sentCount, of: plan.records.count)
         if count > 0 {
             watch?.sent(ends, count: count)
         }
@@ -157,7 +156,7 @@ final class ReplayRun {
                 tally.ending = .interrupted
                 return .interrupted
             }
-            bar.show(sentCount)
+            bar?.show(sentCount, of: plan.records.count)
         } while WallClock.monotonicMilliseconds() < pauseUntil
         return try judgeFailures()
     }
@@ -202,7 +201,7 @@ final class ReplayRun {
             try watch.look()
         }
         try watch.countAllFailures()
-        bar.end()
+        bar?.end()
         let results = watch.results
         Console.say(
             "canary: \(stage.rawValue) has read \(results.readCount), of which"

@@ -26,7 +26,7 @@ struct TopicScan {
     /// is of the whole; `begins` gets how many records there are at most, with the markers among them.
     func run(
         from places: [TopicPartition: LogBrowser.Start]? = nil,
-        progress: ScanProgress? = nil,
+        progress: ProgressLine? = nil,
         begins: (_ recordCount: Int64) -> Void = { _ in },
         _ body: (RecordBatch) throws(CommandFailure) -> Bool
     ) throws(CommandFailure) {
@@ -65,7 +65,7 @@ struct TopicScan {
                 )
             }
             let hasMoved = advance(&marks, past: batch)
-            progress?.show(goal - browser.remainingCount, of: goal)
+            progress?.show(Int(goal - browser.remainingCount), of: Int(goal))
             guard try body(batch) else {
                 return
             }

@@ -221,7 +221,7 @@ struct LedgerReader {
             )
             places = places.filter { $0.key.partition == own }
         }
-        let progress = ScanProgress(what)
+        let progress = ProgressLine(what)
         try TopicScan(
             configuration: configuration,
             topics: [topic],

@@ -145,7 +145,7 @@ final class LedgerVerification {
         waitingCountMax: Int
     ) throws(CommandFailure) {
         let selection = reader.selection
-        let progress = FetchProgress("reports asked for")
+        let progress = ProgressLine("reports asked for")
         reader.isStopped = { [self] in look() }
         try reader.reports { (outcome, place) throws(CommandFailure) in
             guard isAskable(outcome, selection) else {
@@ -193,12 +193,12 @@ final class LedgerVerification {
         for claim in claims {
             queue.add(claim, in: claim.lane)
         }
-        var bar = ReplayBar(goal: claims.count)
+        let bar = ProgressLine()
         while queue.isBusy, !isInterrupted {
             turn()
-            bar.show(askedCount)
+            bar?.show(askedCount, of: claims.count)
         }
-        bar.end()
+        bar?.end()
     }
 
     private func isAskable(_ outcome: ReportOutcome, _ selection: LedgerSelection) -> Bool {

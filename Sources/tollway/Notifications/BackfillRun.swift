@@ -38,7 +38,7 @@ final class BackfillRun {
     private let configuration: Configuration
     private let queue: AppleRequestQueue<Question>
     private let topics: [String]
-    private let progress: FetchProgress?
+    private let progress: ProgressLine?
     private var transactor: KafkaTransactor?
     private var plan: BackfillPlan
     private var part: Int
@@ -71,7 +71,7 @@ final class BackfillRun {
         topics = [Topic.notificationsReceived, .audit].map {
             $0.name(prefix: configuration.topicPrefix)
         }
-        progress = FetchProgress("notifications")
+        progress = ProgressLine("notifications")
         let requests = AppStoreRequests(hosts: configuration.appleHosts)
         queue = try AppleRequestQueue(
             keys: keys,
@@ -327,39 +327,5 @@ final class BackfillRun {
             )
         }
         return newest
-    }
-}
-
-/// How much was fetched, on a terminal only, over itself.
-final class FetchProgress {
-    private static let againMilliseconds: Int64 = 200
-
-    private let what: String
-    private let startedAt = WallClock.monotonicMilliseconds()
-    private var shownAt: Int64 = 0
-
-    /// Nil where standard error is no terminal.
-    init?(_ what: String) {
-        guard Console.errorIsTerminal else {
-            return nil
-        }
-        self.what = what
-    }
-
-    func show(_ count: Int, _ detail: String) {
-        let now = WallClock.monotonicMilliseconds()
-        guard now - shownAt >= Self.againMilliseconds else {
-            return
-        }
-        shownAt = now
-        let rate = Int64(count) * 1_000 / max(now - startedAt, 1)
-        Console.sayRaw("\r\u{1b}[K\(count) \(what), \(rate)/s, \(detail)")
-    }
-
-    func end() {
-        if shownAt > 0 {
-            Console.sayRaw("\r\u{1b}[K")
-            shownAt = 0
-        }
     }
 }

@@ -136,7 +136,7 @@ struct TopicReader {
         _ place: Place,
         _ isWanted: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
     ) throws(LogFault) -> [Found] {
-        let progress = ScanProgress("records of \(place.topic)")
+        let progress = ProgressLine("records of \(place.topic)")
         let goal = browser.remainingCount
         var found: [Found] = []
         var batch = RecordBatch()
@@ -151,7 +151,7 @@ struct TopicReader {
                 waitMilliseconds: Self.waitMilliseconds
             )
             readCount += batch.records.count
-            progress?.show(goal - browser.remainingCount, of: goal)
+            progress?.show(Int(goal - browser.remainingCount), of: Int(goal))
             for record in batch.records {
                 let isLate = place.ends(before: record)
                 late.note(record.partition, isLate: isLate)
