@@ -18,7 +18,7 @@ final class TopSource {
     private var deadLetters: TopDeadLetters?
     /// Read anew from the beginning; it takes the place of the other one once it knows all.
     private var renewed: TopDeadLetters?
-    private var ledger: TopTail?
+    private var ledger: TopLedger?
     private var earlier: TopSnapshot?
 
     init(_ configuration: Configuration, addresses: [String]) throws(CommandFailure) {
@@ -218,13 +218,10 @@ final class TopSource {
             return
         }
         do throws(LogFault) {
-            let tail = try open(ledger, [topic], snapshot.at, TopTail.outcome)
-            ledger = tail
-            try tail.look(now: snapshot.at)
-            snapshot.isReportedAll = tail.isRead
-            snapshot.reported = tail.groups.map {
-                .init(app: Int64($0.group[0]) ?? 0, environment: $0.group[1], count: $0.count)
-            }
+            let ledger = try openLedger(topic, snapshot.at)
+            try ledger.look(now: snapshot.at)
+            snapshot.isReportedAll = ledger.isRead
+            snapshot.reported = ledger.reported
         } catch {
             snapshot.troubles.append(Self.trouble(error, about: "the ledger"))
             ledger?.close()
@@ -232,20 +229,12 @@ final class TopSource {
         }
     }
 
-    private func open(
-        _ tail: TopTail?,
-        _ topics: [String],
-        _ now: Int64,
-        _ describe: @escaping (RecordBatch.Record, RecordBatch, String) -> [String]?
-    ) throws(LogFault) -> TopTail {
-        if let tail {
-            return tail
+    private func openLedger(_ topic: String, _ now: Int64) throws(LogFault) -> TopLedger {
+        if let ledger {
+            return ledger
         }
-        return try TopTail(
-            settings: configuration.kafka,
-            topics: topics,
-            now: now,
-            describe: describe
-        )
+        let made = try TopLedger(settings: configuration.kafka, topic: topic, now: now)
+        ledger = made
+        return made
     }
 }
