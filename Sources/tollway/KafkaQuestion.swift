@@ -35,8 +35,16 @@ enum KafkaQuestion {
             throw CommandFailure(.usage, code: "kafka.misconfigured", error.sentence)
         }
         defer { admin.close() }
+        return try failing(configuration) { () throws(LogFault) in try question(admin) }
+    }
+
+    /// What a question comes to, with a failure as the caller reports it.
+    static func failing<Answer>(
+        _ configuration: Configuration,
+        _ question: () throws(LogFault) -> Answer
+    ) throws(CommandFailure) -> Answer {
         do throws(LogFault) {
-            return try question(admin)
+            return try question()
         } catch {
             throw failure(error, configuration)
         }

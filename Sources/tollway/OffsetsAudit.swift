@@ -9,7 +9,7 @@ struct OffsetsAudit: HandAudit {
 
     var order: HandOrder
     var rows: [OffsetsCommand.Row]
-    var state = HandAuditState.running
+    var state = AuditState.running
     /// Places that are set.
     var count = 0
 

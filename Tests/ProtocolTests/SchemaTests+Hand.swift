@@ -108,7 +108,7 @@ extension `The schemas of Protocols` {
             transactions: [transaction]
         )
         var documents: [[UInt8]] = []
-        for state in [HandAuditState.running, .finished] {
+        for state in [AuditState.running, .finished] {
             audit.state = state
             var arena: [UInt8] = []
             audit.append(to: &arena, at: MessageExamples.time.milliseconds)
@@ -140,7 +140,7 @@ extension `The schemas of Protocols` {
             order: try HandOrder("offsets", why: nil, now: MessageExamples.time),
             rows: lost.map { OffsetsCommand.Row(worker: .decode, lost: $0) }
         )
-        let states: [(HandAuditState, Int)] = [(.running, 0), (.stopped, 1), (.finished, 2)]
+        let states: [(AuditState, Int)] = [(.running, 0), (.stopped, 1), (.finished, 2)]
         return states.map { state, count in
             (audit.state, audit.count) = (state, count)
             return written("audit.v1", "offsets reset") { arena in

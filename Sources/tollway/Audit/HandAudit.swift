@@ -7,16 +7,12 @@ protocol HandAudit {
     static var transactionalName: String { get }
 
     var order: HandOrder { get }
-    var state: HandAuditState { get set }
+    var state: AuditState { get set }
 
     func append(to arena: inout [UInt8], at now: Int64)
 }
 
-enum HandAuditState: String {
-    case running, finished
-    /// It failed: not all was changed.
-    case stopped
-
+extension AuditState {
     /// As a part of the audit.
     var part: (number: Int, state: String) { (self == .running ? 1 : 2, rawValue) }
 }

@@ -26,7 +26,7 @@ struct LoneRecord {
         var outputs = OutputBatch()
         let key = outputs.place(key)
         outputs.append(topic: 0, key: key, append)
-        do throws(LogFault) {
+        try KafkaQuestion.failing(configuration) { () throws(LogFault) in
             let transactor = try KafkaTransactor(
                 settings: configuration.kafka,
                 transactionalID: "\(configuration.topicPrefix)\(transactionalName)",
@@ -35,10 +35,15 @@ struct LoneRecord {
             defer { transactor.close() }
             try transactor.takeOver(deadlineMilliseconds: deadlineMilliseconds)
             _ = try transactor.commit(outputs)
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
         }
     }
+}
+
+/// How a run stands, as its audit has it.
+enum AuditState: String {
+    case running, finished, interrupted
+    /// Not all of it was done.
+    case stopped
 }
 
 extension JSONWriter {

@@ -221,17 +221,13 @@ struct DeadLetterShipment {
 
 /// A value of `<prefix>audit.v1`: what one transaction changed, by whose order.
 struct DeadLetterAudit {
-    enum State: String {
-        case running, finished, interrupted, stopped
-    }
-
     var order: DeadLetterOrder
     var stage: Worker
     /// From 1, within the run and the stage.
     var part: Int
     /// UNIX milliseconds.
     var at: Int64
-    var state: State
+    var state: AuditState
     /// Dead letters of this transaction, by where they went.
     var counts: [Topic: Int]
     /// Dead letters of the run so far, these included.

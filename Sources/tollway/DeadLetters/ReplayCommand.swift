@@ -276,12 +276,7 @@ enum ReplayCommand {
         _ ending: ReplayRun.Ending,
         format: OutputFormat
     ) -> String {
-        let state =
-            switch ending {
-            case .finished: "finished"
-            case .interrupted: "interrupted"
-            case .failureRatio, .canaryUnread, .canaryUnsent: "stopped"
-            }
+        let state = ReplayRun.auditState(of: ending).rawValue
         guard format == .table else {
             return JSONLines.object([
                 ("runId", JSONText.quoted(order.runID)), ("state", JSONText.quoted(state)),

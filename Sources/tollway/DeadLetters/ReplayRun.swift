@@ -34,7 +34,7 @@ final class ReplayRun {
     private var tally = ReplayTally()
     /// What the audit says of the run's last transaction; nil where it has none, or where its result is
     /// unknown.
-    private var auditedState: DeadLetterAudit.State?
+    private var auditedState: AuditState?
 
     var sentCount: Int { tally.sentCount }
     var unsendableCount: Int { tally.unsendableCount }
@@ -135,9 +135,9 @@ final class ReplayRun {
     func committed(
         _ count: Int,
         _ ends: [TopicPartition: Int64],
-        state: DeadLetterAudit.State,
+        state: AuditState,
         pauseMilliseconds: Int64
-    ) throws(CommandFailure) -> DeadLetterAudit.State? {
+    ) throws(CommandFailure) -> AuditState? {
         tally.committed(count)
         bar?.show(sentCount, of: plan.records.count)
         if count > 0 {
@@ -161,7 +161,7 @@ final class ReplayRun {
         return try judgeFailures()
     }
 
-    private func judgeFailures() throws(CommandFailure) -> DeadLetterAudit.State? {
+    private func judgeFailures() throws(CommandFailure) -> AuditState? {
         let now = WallClock.monotonicMilliseconds()
         guard let watch, let ratioMax = order.failureRatioMax,
             now - lookedAt >= Self.lookMilliseconds
@@ -243,7 +243,7 @@ final class ReplayRun {
         }
     }
 
-    private static func auditState(of ending: Ending) -> DeadLetterAudit.State {
+    static func auditState(of ending: Ending) -> AuditState {
         switch ending {
         case .finished: .finished
         case .interrupted: .interrupted

@@ -22,7 +22,7 @@ final class ReplaySession {
     enum Ending: Equatable {
         case finished
         /// Told to stop, or by a limit of the run.
-        case stopped(DeadLetterAudit.State)
+        case stopped(AuditState)
         /// Kafka lost it: once more from the start.
         case lost(LogFault)
     }
@@ -45,7 +45,7 @@ final class ReplaySession {
     private var sentCount = 0
 
     /// Called after every commit with its dead letters and where they ended; a state ends the run.
-    var committed: (Int, [TopicPartition: Int64]) throws(CommandFailure) -> DeadLetterAudit.State? =
+    var committed: (Int, [TopicPartition: Int64]) throws(CommandFailure) -> AuditState? =
         {
             _,
             _ in nil
@@ -58,9 +58,9 @@ final class ReplaySession {
     /// Transactions of the run so far.
     var part = 0
     /// What the audit says of the last transaction of a session that came to its end.
-    var lastState = DeadLetterAudit.State.finished
+    var lastState = AuditState.finished
     /// What the audit says of the session's last transaction.
-    private(set) var auditedState: DeadLetterAudit.State?
+    private(set) var auditedState: AuditState?
     /// Dead letters that could not go after all.
     private(set) var unsendableCount = 0
 
@@ -166,7 +166,7 @@ final class ReplaySession {
     /// Commits what was gathered, and its audit.
     ///
     /// - Returns: why the session ends; nil where it goes on.
-    private func commit(_ state: DeadLetterAudit.State) throws(CommandFailure) -> Ending? {
+    private func commit(_ state: AuditState) throws(CommandFailure) -> Ending? {
         let count = shipment.count
         guard count > 0 || runCount + sentCount > 0 else {
             // Nothing was done, so there is nothing to audit.

@@ -69,7 +69,7 @@ final class ReplayWatch {
 
     /// Reads the results of the replayed records since the last look.
     func look() throws(CommandFailure) {
-        do throws(LogFault) {
+        try KafkaQuestion.failing(configuration) { () throws(LogFault) in
             // What is committed first: its dead letters are there then.
             var committed: [TopicPartition: Int64] = [:]
             for topic in results.topics {
@@ -80,8 +80,6 @@ final class ReplayWatch {
             }
             results.committed(committed)
             try countFailures()
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
         }
     }
 

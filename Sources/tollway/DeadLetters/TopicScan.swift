@@ -31,7 +31,7 @@ struct TopicScan {
         _ body: (RecordBatch) throws(CommandFailure) -> Bool
     ) throws(CommandFailure) {
         var marks: [TopicPartition: Int64] = [:]
-        let browser = try asking { () throws(LogFault) in
+        let browser = try KafkaQuestion.failing(configuration) { () throws(LogFault) in
             if isToHighWatermark {
                 marks = try highWatermarks().filter { places?[$0.key] != nil || places == nil }
             }
@@ -43,7 +43,7 @@ struct TopicScan {
             )
         }
         defer { browser.close() }
-        try asking { () throws(LogFault) in
+        try KafkaQuestion.failing(configuration) { () throws(LogFault) in
             if let places {
                 try browser.start(at: places)
             } else {
@@ -57,7 +57,7 @@ struct TopicScan {
         var isDone = places?.isEmpty ?? false
         while !isDone || !marks.isEmpty {
             batch.removeAll()
-            isDone = try asking { () throws(LogFault) in
+            isDone = try KafkaQuestion.failing(configuration) { () throws(LogFault) in
                 try browser.read(
                     into: &batch,
                     recordCountMax: Self.batchRecordCountMax,
@@ -201,15 +201,5 @@ struct TopicScan {
             "a transaction in \(topics.joined(separator: ", ")) does not end; see \"last stable"
                 + " offset\" in the runbook"
         )
-    }
-
-    private func asking<Answer>(
-        _ question: () throws(LogFault) -> Answer
-    ) throws(CommandFailure) -> Answer {
-        do throws(LogFault) {
-            return try question()
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
-        }
     }
 }

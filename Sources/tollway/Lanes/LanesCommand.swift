@@ -194,11 +194,8 @@ enum LanesCommand {
             order: hand,
             configuration: configuration
         )
-        let transactor: KafkaTransactor
-        do throws(LogFault) {
-            transactor = try record.takeOver(as: transactionalName)
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
+        let transactor = try KafkaQuestion.failing(configuration) { () throws(LogFault) in
+            try record.takeOver(as: transactionalName)
         }
         defer { transactor.close() }
         let newest = try world.ordersNow().byLane[lane]

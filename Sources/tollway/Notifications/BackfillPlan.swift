@@ -63,19 +63,13 @@ struct BackfillPlan: Equatable {
 ///
 /// It is in the transaction of its notifications: a run that was killed goes on after the last one.
 struct BackfillAudit {
-    enum State: String {
-        case running, finished, interrupted
-        /// Some lanes could not be fetched.
-        case stopped
-    }
-
     static let action = BackfillCommand.verb.words.joined(separator: ".")
 
     var plan: BackfillPlan
     var order: HandOrder
     /// Which transaction of the run, from 1.
     var part: Int
-    var state: State
+    var state: AuditState
     /// UNIX milliseconds.
     var at: Int64
     var count: Int

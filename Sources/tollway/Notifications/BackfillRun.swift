@@ -123,7 +123,7 @@ final class BackfillRun {
             )
             try storeIfDue(isForced: false, state: .running)
         }
-        let state: BackfillAudit.State =
+        let state: AuditState =
             isInterrupted ? .interrupted : troubles.isEmpty ? .finished : .stopped
         try storeIfDue(isForced: true, state: state)
         progress?.end()
@@ -230,7 +230,7 @@ final class BackfillRun {
         for topic in topics {
             _ = try TopicScan.places(of: topic, from: .earliest, configuration)
         }
-        do throws(LogFault) {
+        try KafkaQuestion.failing(configuration) { () throws(LogFault) in
             let made = try KafkaTransactor(
                 settings: configuration.kafka,
                 // Of this run alone: an older process that still has it is fenced.
@@ -239,14 +239,12 @@ final class BackfillRun {
             )
             transactor = made
             try made.takeOver()
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
         }
     }
 
     private func storeIfDue(
         isForced: Bool,
-        state: BackfillAudit.State
+        state: AuditState
     ) throws(CommandFailure) {
         let now = WallClock.monotonicMilliseconds()
         let isFull =
@@ -312,7 +310,7 @@ final class BackfillRun {
                     part: Int(part),
                     runCount: Int(json["runCount"]?.integer ?? 0)
                 )
-                isFinished = json["state"]?.text == BackfillAudit.State.finished.rawValue
+                isFinished = json["state"]?.text == AuditState.finished.rawValue
             }
             return true
         }

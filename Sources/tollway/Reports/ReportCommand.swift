@@ -219,11 +219,7 @@ enum ReportCommand {
     ) throws(CommandFailure) -> TokenAccount? {
         let topics = try TopicSearch.open(stateOf: .report, configuration)
         var search = TraceSearch(id: id, configuration, topics)
-        do throws(LogFault) {
-            try search.readState()
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
-        }
+        try KafkaQuestion.failing(configuration) { () throws(LogFault) in try search.readState() }
         return search.account
     }
 

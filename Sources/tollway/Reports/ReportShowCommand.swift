@@ -118,7 +118,7 @@ enum ReportShowCommand {
             return nil
         }
         var search = TraceSearch(id: token, configuration, topics)
-        do throws(LogFault) {
+        return try KafkaQuestion.failing(configuration) { () throws(LogFault) -> ReportIntent? in
             try search.readState()
             let held = [search.account?.current].compactMap { $0 } + (try search.readWaiting())
             if let found = held.first(where: { $0.identifier == identifier }) {
@@ -130,8 +130,6 @@ enum ReportShowCommand {
             // What waited may have its turn by now.
             try search.readState()
             return search.account?.current.flatMap { $0.identifier == identifier ? $0 : nil }
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
         }
     }
 }

@@ -225,12 +225,10 @@ enum TopicsCommand {
         var changes = changes
         if review.present == nil {
             let plan = ReplayMemory.unfinished(review.plan)
-            let shown: [String: String]
-            do throws(LogFault) {
+            let shown = try KafkaQuestion.failing(configuration) {
+                () throws(LogFault) -> [String: String] in
                 try admin.create([plan])
-                shown = try admin.configuration(ofTopic: review.name)
-            } catch {
-                throw KafkaQuestion.failure(error, configuration)
+                return try admin.configuration(ofTopic: review.name)
             }
             guard ReplayMemory.isUnfinished(shown) else {
                 // One that was there is as it was: a broker that is behind the others had not shown it,
@@ -240,10 +238,8 @@ enum TopicsCommand {
             changes = review.plan.configuration.filter { plan.configuration[$0.key] != $0.value }
         }
         try ReplayMemory.noteMadeAnew(configuration, runID: runID)
-        do throws(LogFault) {
+        try KafkaQuestion.failing(configuration) { () throws(LogFault) in
             try admin.alterConfiguration(ofTopic: review.name, changes)
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
         }
     }
 
@@ -253,14 +249,12 @@ enum TopicsCommand {
         _ admin: KafkaAdmin,
         _ configuration: Configuration
     ) throws(CommandFailure) {
-        do throws(LogFault) {
+        try KafkaQuestion.failing(configuration) { () throws(LogFault) in
             if review.present == nil {
                 try admin.create([review.plan])
             } else {
                 try admin.alterConfiguration(ofTopic: review.name, changes)
             }
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
         }
     }
 

@@ -70,11 +70,7 @@ extension Trace {
     }
 
     private mutating func search(_ configuration: Configuration) throws(CommandFailure) {
-        do throws(LogFault) {
-            try run()
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
-        }
+        try KafkaQuestion.failing(configuration) { () throws(LogFault) in try run() }
         try topics.lookForOpenTransactions(configuration)
     }
 

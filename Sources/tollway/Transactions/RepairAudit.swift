@@ -10,7 +10,7 @@ struct RepairAudit: HandAudit {
 
     var order: HandOrder
     var transactions: [HangingTransaction]
-    var state = HandAuditState.running
+    var state = AuditState.running
     var refusals: [(HangingTransaction, code: String)] = []
 
     func append(to arena: inout [UInt8], at now: Int64) {

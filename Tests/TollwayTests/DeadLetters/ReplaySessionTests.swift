@@ -9,8 +9,8 @@ import TokenDomain
 
 @Suite struct `A run of a replay` {
     /// Somebody who pressed Ctrl-C then was told that what is done was stopped.
-    @Test(arguments: [DeadLetterAudit.State.finished, .interrupted, .stopped])
-    func `waits for nothing after its last commit`(state: DeadLetterAudit.State) throws {
+    @Test(arguments: [AuditState.finished, .interrupted, .stopped])
+    func `waits for nothing after its last commit`(state: AuditState) throws {
         let order = try DeadLetterOrder(
             .replay,
             Invocation(verb: ReplayCommand.replay, output: .table, operands: [], values: [:]),
@@ -78,9 +78,9 @@ import TokenDomain
     }
 
     /// Somebody who pressed Ctrl-C in the pause after all was sent was told that it was stopped.
-    @Test(arguments: [DeadLetterAudit.State.finished, .running])
+    @Test(arguments: [AuditState.finished, .running])
     func `ends with its last dead letter, though that fills a transaction`(
-        state: DeadLetterAudit.State
+        state: AuditState
     ) throws {
         let broker = try broker()
         defer { broker.close() }
@@ -95,7 +95,7 @@ import TokenDomain
         defer { session.close() }
         session.lastState = state
         var counts: [Int] = []
-        var states: [DeadLetterAudit.State?] = []
+        var states: [AuditState?] = []
         session.committed = { [unowned session] count, _ in
             counts.append(count)
             states.append(session.auditedState)
