@@ -102,7 +102,7 @@ enum ConfigCommand {
             ]
             members += fault.map(Self.members) ?? []
             let list = warnings.map { JSONLines.object(Self.members(of: $0)) }
-            members.append(("warnings", "[\(list.joined(separator: ","))]"))
+            members.append(("warnings", JSONLines.list(list)))
             return JSONLines.object(members)
         }
 

@@ -16,7 +16,7 @@ enum ExportValue: Equatable {
         case .text(let text): CSVText.cell(text)
         case .digits(let digits): digits
         case .time(let milliseconds): WallClock.rfc3339(milliseconds: milliseconds)
-        case .flag(let flag): flag ? "true" : "false"
+        case .flag(let flag): "\(flag)"
         }
     }
 
@@ -27,7 +27,7 @@ enum ExportValue: Equatable {
         case .text(let text): JSONText.quoted(text)
         case .digits(let digits): digits
         case .time(let milliseconds): "\(milliseconds)"
-        case .flag(let flag): flag ? "true" : "false"
+        case .flag(let flag): "\(flag)"
         }
     }
 }

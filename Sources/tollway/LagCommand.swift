@@ -193,7 +193,7 @@ enum LagCommand {
                     ("lag", partition.map { "\($0.lag)" } ?? "null"),
                 ])
             }
-            return "[" + objects.joined(separator: ",") + "]"
+            return JSONLines.list(objects)
         }
         let unassigned = row.partitions.flatMap { partitions in
             row.assignedCount.map { "\(partitions.count - $0)" }

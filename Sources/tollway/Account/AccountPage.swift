@@ -44,8 +44,7 @@ struct AccountPage {
         case .ndjson: objects.map { $0 + "\n" }.joined()
         case .json:
             JSONLines.object([
-                ("accounts", "[" + objects.joined(separator: ",") + "]"),
-                ("closes", closes ? "true" : "false"),
+                ("accounts", JSONLines.list(objects)), ("closes", "\(closes)"),
             ]) + "\n"
         }
     }
@@ -210,10 +209,7 @@ struct AccountPage {
         let objects = differences.map { stage, count in
             JSONLines.object(Fact.text("stage", stage) + Fact.number("count", Int64(count)))
         }
-        return [
-            ("closes", closes ? "true" : "false"),
-            ("differences", "[" + objects.joined(separator: ",") + "]"),
-        ]
+        return [("closes", "\(closes)"), ("differences", JSONLines.list(objects))]
     }
 
     private func salesObject(_ app: Int64, _ line: SalesLine) -> String {

@@ -173,7 +173,7 @@ struct DeadLetterGroups {
             ("lastFailedAt", "\(group.lastFailedAt)"),
             ("oldestAgeMilliseconds", "\(max(0, now.milliseconds - group.firstFailedAt))"),
             ("nearestDeadline", group.deadline.map { "\($0.milliseconds)" } ?? "null"),
-            ("apps", "[" + apps.joined(separator: ",") + "]"),
+            ("apps", JSONLines.list(apps)),
             ("example", JSONText.quoted(group.example.description)),
         ])
     }

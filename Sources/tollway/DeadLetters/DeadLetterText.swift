@@ -159,7 +159,7 @@ struct DeadLetterText {
             ("value", text(record.value.isAbsent ? nil : value(arena[record.value.indices]))),
             ("valueBase64", text(exactValue(record, in: arena))),
             ("headers", JSONLines.object(business)),
-            ("masked", isRevealed ? "false" : "true"),
+            ("masked", "\(!isRevealed)"),
         ]
         return JSONLines.object(outline + parts)
     }

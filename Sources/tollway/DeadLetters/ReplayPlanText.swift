@@ -96,10 +96,10 @@ struct ReplayPlanText {
             ("beyondMax", "\(plan.leftCount)"),
             ("otherNameCount", "\(plan.otherNameCount)"),
             ("secondsAtRate", seconds.map { "\($0)" } ?? "null"),
-            ("groups", "[" + groups.joined(separator: ",") + "]"),
-            ("targets", "[" + targets.joined(separator: ",") + "]"),
-            ("skipReasons", "[" + skipReasons.joined(separator: ",") + "]"),
-            ("patchSamples", "[" + samples.joined(separator: ",") + "]"),
+            ("groups", JSONLines.list(groups)),
+            ("targets", JSONLines.list(targets)),
+            ("skipReasons", JSONLines.list(skipReasons)),
+            ("patchSamples", JSONLines.list(samples)),
         ])
     }
 
@@ -135,11 +135,11 @@ struct ReplayPlanText {
 
     var skipReasons: [String] {
         plan.skipped.sorted { $0.key.rawValue < $1.key.rawValue }.map { why, skipped in
-            let examples = skipped.examples.map { JSONText.quoted($0.description) }
+            let examples = skipped.examples.map(\.description)
             return JSONLines.object([
                 ("why", JSONText.quoted(why.rawValue)),
                 ("sentence", JSONText.quoted(why.sentence)), ("count", "\(skipped.count)"),
-                ("examples", "[" + examples.joined(separator: ",") + "]"),
+                ("examples", JSONLines.texts(examples)),
             ])
         }
     }

@@ -168,7 +168,7 @@ enum DoctorCommand {
 
         func end() -> ExitCode {
             if output == .json {
-                let list = "[" + findings.map(\.json).joined(separator: ",") + "]"
+                let list = JSONLines.list(findings.map(\.json))
                 Console.write(
                     JSONLines.object([
                         ("findings", list), ("failedCount", "\(count(.failed))"),

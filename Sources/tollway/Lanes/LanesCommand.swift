@@ -239,7 +239,7 @@ enum LanesCommand {
             var members = Fact.text("action", action.rawValue)
             members += Fact.number("appAppleId", lane.appAppleID)
             members += Fact.text("environment", lane.environment.rawValue)
-            members.append(("lanes", "[" + list.objects.joined(separator: ",") + "]"))
+            members.append(("lanes", JSONLines.list(list.objects)))
             members.append(("isWritten", "false"))
             Console.write(JSONLines.object(members) + "\n")
         }

@@ -285,7 +285,7 @@ final class LedgerVerification {
         case .ndjson: findings.map { object($0) + "\n" }.joined() + total + "\n"
         case .json:
             JSONLines.object([
-                ("differences", "[" + findings.map(object).joined(separator: ",") + "]"),
+                ("differences", JSONLines.list(findings.map(object))),
                 ("total", total),
             ]) + "\n"
         }

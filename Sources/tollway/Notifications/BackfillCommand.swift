@@ -184,12 +184,12 @@ struct BackfillEnding {
         }
         return JSONLines.object(
             Fact.text("runId", runID) + Fact.text("state", state)
-                + [("isWritten", isReal ? "true" : "false")]
+                + [("isWritten", "\(isReal)")]
                 + Fact.number("notificationCount", Int64(count))
                 + Fact.number("requestCount", Int64(pageCount))
                 + Fact.number("from", plan.from.milliseconds)
                 + Fact.number("to", plan.to.milliseconds)
-                + [("failed", "[" + failed.joined(separator: ",") + "]")]
+                + [("failed", JSONLines.list(failed))]
         )
     }
 }

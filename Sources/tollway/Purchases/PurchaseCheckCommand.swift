@@ -141,7 +141,7 @@ enum PurchaseCheckCommand {
             }
         case .faults(let faults):
             members.append(("outcome", JSONText.quoted("fault")))
-            members.append(("faults", "[" + faults.map(object).joined(separator: ",") + "]"))
+            members.append(("faults", JSONLines.list(faults.map(object))))
         case .settled(let word):
             members.append(("outcome", JSONText.quoted(word)))
         case .waits(let cause):

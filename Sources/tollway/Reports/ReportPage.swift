@@ -60,17 +60,15 @@ struct ReportPage {
         members += Fact.number("appAppleId", request.appAppleID)
         members += Fact.text("bundleId", request.bundleID)
         members += Fact.text("lastAccepted", report.account?.lastAccepted?.rawValue)
-        members.append(
-            ("now", "[" + standing.map(JSONText.quoted).joined(separator: ",") + "]")
-        )
+        members.append(("now", JSONLines.texts(standing)))
         let rules = report.rules.map { rule in
             JSONLines.object(
                 Fact.text("status", rule.status.rawValue)
-                    + [("mayFollow", rule.because == nil ? "true" : "false")]
+                    + [("mayFollow", "\(rule.because == nil)")]
                     + Fact.text("because", rule.because)
             )
         }
-        members.append(("rules", "[" + rules.joined(separator: ",") + "]"))
+        members.append(("rules", JSONLines.list(rules)))
         members += Fact.text("status", request.status.rawValue)
         members += Fact.number("lineItemCount", lineItemCount.map(Int64.init))
         members += Fact.number("number", (report.intent?.number).map(Int64.init))

@@ -230,18 +230,13 @@ struct ReportShown {
                     + [("outcome", String(decoding: value, as: UTF8.self))]
             )
         }
-        members.append(("ledger", "[" + records.joined(separator: ",") + "]"))
+        members.append(("ledger", JSONLines.list(records)))
         if let underWay {
-            members.append(
-                (
-                    "underWay",
-                    JSONLines.object(
-                        Fact.number("number", Int64(underWay.number))
-                            + Fact.text("status", underWay.status.rawValue)
-                            + Fact.number("deadline", underWay.deadline.milliseconds)
-                    )
-                )
-            )
+            let facts =
+                Fact.number("number", Int64(underWay.number))
+                + Fact.text("status", underWay.status.rawValue)
+                + Fact.number("deadline", underWay.deadline.milliseconds)
+            members.append(("underWay", JSONLines.object(facts)))
         }
         if let apple {
             members.append(("apple", appleJSON(apple)))
@@ -278,13 +273,12 @@ struct ReportShown {
                         + Fact.text("apples", difference.apples)
                 )
             }
-            members.append(("differences", "[" + objects.joined(separator: ",") + "]"))
+            members.append(("differences", JSONLines.list(objects)))
         }
         if case .unclear(let because) = verdict {
             members += Fact.text("because", because)
         }
-        let troubles = apple.unclear.map { JSONText.quoted($0) }
-        members.append(("notAsked", "[" + troubles.joined(separator: ",") + "]"))
+        members.append(("notAsked", JSONLines.texts(apple.unclear)))
         return JSONLines.object(members)
     }
 }

@@ -46,7 +46,7 @@ struct DeadlineForecast: Equatable {
     }
 
     var json: String {
-        "[" + days.map(Self.object).joined(separator: ",") + "]"
+        JSONLines.list(days.map(Self.object))
     }
 
     private static func object(_ day: Day) -> String {

@@ -9,19 +9,16 @@ extension TopSnapshot {
             ("servers", JSONText.quoted(servers)),
             ("prefix", JSONText.quoted(prefix)),
             ("clusterId", clusterID.map(JSONText.quoted) ?? "null"),
-            ("stages", Self.list(stages.map(Self.object))),
-            ("lanes", Self.list(lanes.map { Self.object($0, at: at) })),
-            ("answers", Self.list(answers.map(Self.object))),
-            (
-                "reported",
-                reported.map { Self.list($0.map(Self.object)) } ?? "null"
-            ),
+            ("stages", JSONLines.list(stages.map(Self.object))),
+            ("lanes", JSONLines.list(lanes.map { Self.object($0, at: at) })),
+            ("answers", JSONLines.list(answers.map(Self.object))),
+            ("reported", reported.map { JSONLines.list($0.map(Self.object)) } ?? "null"),
             ("isReportedAll", "\(isReportedAll)"),
             ("deadLetterTotal", deadLetterTotal.map(String.init) ?? "null"),
             ("areDeadLettersAll", "\(areDeadLettersAll)"),
             (
                 "deadLetters",
-                Self.list(
+                JSONLines.list(
                     deadLetters.map { deadLetters in
                         JSONLines.object(
                             Fact.text("stage", deadLetters.stage)
@@ -32,14 +29,10 @@ extension TopSnapshot {
                     }
                 )
             ),
-            ("instances", Self.list(instances.map(Self.object))),
-            ("troubles", Self.list(troubles.map(JSONText.quoted))),
-            ("advice", Self.list(TopAdvice.all(self).map(\.json))),
+            ("instances", JSONLines.list(instances.map(Self.object))),
+            ("troubles", JSONLines.texts(troubles)),
+            ("advice", JSONLines.list(TopAdvice.all(self).map(\.json))),
         ])
-    }
-
-    private static func list(_ objects: [String]) -> String {
-        "[" + objects.joined(separator: ",") + "]"
     }
 
     private static func number(_ name: String, _ value: Double?) -> [(name: String, json: String)] {

@@ -96,11 +96,8 @@ enum TopicsReport {
                 "replicationWanted",
                 review.plan.replicationFactor < 0 ? "null" : "\(review.plan.replicationFactor)"
             ),
-            ("settings", "[" + settings.joined(separator: ",") + "]"),
-            (
-                "refusals",
-                "[" + review.refusals.map { JSONText.quoted($0.text) }.joined(separator: ",") + "]"
-            ),
+            ("settings", JSONLines.list(settings)),
+            ("refusals", JSONLines.texts(review.refusals.map(\.text))),
         ])
     }
 }

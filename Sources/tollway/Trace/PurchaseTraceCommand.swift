@@ -135,15 +135,12 @@ extension PurchaseSearch: Trace {
     /// Of several sales each has an object of its own; what stands beside those is of all.
     var json: String {
         var members: [(name: String, json: String)] = Fact.text("lineItemId", lineItemID)
-        let keys = (
-            name: "purchaseKeys",
-            json: "[" + purchaseKeys.map(JSONText.quoted).joined(separator: ",") + "]"
-        )
+        let keys = (name: "purchaseKeys", json: JSONLines.texts(purchaseKeys))
         let deadLetters = ("deadLetters", Self.json(deadLetters))
         guard items.count > 1 else {
             let item = items.first
             members += Self.names(item?.sale) + [keys] + facts(item)
-            members.append(("now", Self.json(standingLines(item))))
+            members.append(("now", JSONLines.texts(standingLines(item))))
             return JSONLines.object(members + [deadLetters] + commonMembers)
         }
         let lines = items.flatMap { item in standingLines(item).map { "\(name(item)): \($0)" } }
@@ -152,12 +149,12 @@ extension PurchaseSearch: Trace {
             members += Fact.number("appAppleId", item.identity.app)
             members += Fact.text("bundleId", item.sale?.bundleID ?? item.identity.bundleID)
             members += Fact.text("purchaseKey", item.identity.purchaseKey) + facts(item)
-            members.append(("now", Self.json(standingLines(item))))
+            members.append(("now", JSONLines.texts(standingLines(item))))
             members.append(("deadLetters", Self.json(self.deadLetters(of: item))))
             return JSONLines.object(members)
         }
-        members += [keys, ("now", Self.json(lines)), deadLetters]
-        members.append(("sales", "[" + sales.joined(separator: ",") + "]"))
+        members += [keys, ("now", JSONLines.texts(lines)), deadLetters]
+        members.append(("sales", JSONLines.list(sales)))
         return JSONLines.object(members + commonMembers)
     }
 
@@ -181,12 +178,8 @@ extension PurchaseSearch: Trace {
         return members
     }
 
-    private static func json(_ lines: [String]) -> String {
-        "[" + lines.map(JSONText.quoted).joined(separator: ",") + "]"
-    }
-
     private static func json(_ deadLetters: [TraceDeadLetter]) -> String {
-        "[" + deadLetters.map(\.saleJSON).joined(separator: ",") + "]"
+        JSONLines.list(deadLetters.map(\.saleJSON))
     }
 }
 

@@ -78,16 +78,10 @@ extension TraceSearch: Trace {
         )
         members += Fact.number("deadline", account?.current?.deadline.milliseconds)
         members += Fact.number("dueAt", account?.debt?.dueAt.milliseconds)
-        members.append(
-            ("now", "[" + standing.map(JSONText.quoted).joined(separator: ",") + "]")
-        )
-        let deadLetters = self.deadLetters.map {
-            $0.json(for: id, account)
-        }
-        members.append(("deadLetters", "[" + deadLetters.joined(separator: ",") + "]"))
-        members.append(
-            ("traceIds", "[" + traceIDs.map(JSONText.quoted).joined(separator: ",") + "]")
-        )
+        members.append(("now", JSONLines.texts(standing)))
+        let deadLetters = self.deadLetters.map { $0.json(for: id, account) }
+        members.append(("deadLetters", JSONLines.list(deadLetters)))
+        members.append(("traceIds", JSONLines.texts(traceIDs)))
         return JSONLines.object(members + commonMembers)
     }
 

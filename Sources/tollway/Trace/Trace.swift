@@ -92,8 +92,8 @@ extension Trace {
     /// The members that stand in the JSON of every trace.
     var commonMembers: [(name: String, json: String)] {
         [
-            ("notes", "[" + notes.map(JSONText.quoted).joined(separator: ",") + "]"),
-            ("events", "[" + events.map(\.json).joined(separator: ",") + "]"),
+            ("notes", JSONLines.texts(notes)),
+            ("events", JSONLines.list(events.map(\.json))),
             ("recordsRead", "\(readCount)"),
         ]
     }

@@ -169,8 +169,8 @@ struct UpPage {
                     "addresses",
                     JSONLines.object(addresses.map { ($0.name, JSONText.quoted($0.text)) })
                 ),
-                ("lines", "[" + lines.map(JSONText.quoted).joined(separator: ",") + "]"),
-                ("notes", "[" + notes.map(JSONText.quoted).joined(separator: ",") + "]"),
+                ("lines", JSONLines.texts(lines)),
+                ("notes", JSONLines.texts(notes)),
             ]) + "\n"
         }
         return """

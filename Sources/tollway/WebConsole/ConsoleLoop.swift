@@ -134,12 +134,8 @@ final class ConsoleLoop {
         case ("GET", "/api/events"):
             listen(request, now: now)
         case ("GET", "/api/acts"):
-            respond(
-                request,
-                json: JSONLines.object([
-                    ("acts", "[" + acts.acts.map(\.json).joined(separator: ",") + "]")
-                ])
-            )
+            let list = JSONLines.list(acts.acts.map(\.json))
+            respond(request, json: JSONLines.object([("acts", list)]))
         case ("POST", "/api/read"), ("POST", "/api/plans"), ("POST", "/api/acts"),
             ("POST", "/api/acts/stop"):
             let secret = request.header("x-tollway-session")
@@ -257,17 +253,14 @@ final class ConsoleLoop {
             ("session", JSONText.quoted(secret)),
             ("person", JSONText.quoted(person.name)),
             ("version", JSONText.quoted(BuildInfo.version)),
-            ("pipeline", "[" + workers.joined(separator: ",") + "]"),
+            ("pipeline", JSONLines.list(workers)),
             ("deadLetterAdvice", DeadLetterAdvice.json),
-            (
-                "asks",
-                "[" + ConsoleQuestion.known.map(JSONText.quoted).joined(separator: ",") + "]"
-            ),
+            ("asks", JSONLines.texts(ConsoleQuestion.known)),
         ])
     }
 
     private static func topics(_ topics: [Topic]) -> String {
-        "[" + topics.map { JSONText.quoted($0.name(prefix: "")) }.joined(separator: ",") + "]"
+        JSONLines.texts(topics.map { $0.name(prefix: "") })
     }
 
     private func listen(_ request: HTTPRequest, now: Int64) {
