@@ -17,11 +17,6 @@ enum BrokerCommand {
                 "NAME or NAME:PARTITIONS, comma-separated; default: the pipeline's"
             ),
             .value("--partitions", "N", "of each topic that names no number; default 12"),
-            .value(
-                "--bootstrap-file",
-                "FILE",
-                "also write the bootstrap servers there; removed at the end"
-            ),
         ],
         details: """
             Prints its bootstrap servers when it is ready and runs until it is interrupted.
@@ -62,15 +57,6 @@ enum BrokerCommand {
             )
         }
         defer { broker.close() }
-        let file = invocation.value("--bootstrap-file")
-        if let file {
-            try write(broker.bootstrapServers, to: file)
-        }
-        defer {
-            if let file {
-                unsafe unlink(file)
-            }
-        }
         switch invocation.output {
         case .table:
             Console.write("\(broker.bootstrapServers)\n")
@@ -120,18 +106,5 @@ enum BrokerCommand {
     private static func isTopicName(_ name: Substring) -> Bool {
         (1...249).contains(name.utf8.count) && name != "." && name != ".."
             && name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
-    }
-
-    /// Whole or not at all: a reader that waits for the file must not read half of it.
-    private static func write(_ servers: String, to file: String) throws(CommandFailure) {
-        do {
-            try Data("\(servers)\n".utf8).write(to: URL(fileURLWithPath: file), options: .atomic)
-        } catch {
-            throw CommandFailure(
-                .usage,
-                code: "usage.unwritable_file",
-                "\(file) cannot be written"
-            )
-        }
     }
 }
