@@ -96,7 +96,7 @@ struct UpPage {
                     ]
                 ),
             ]
-            lines += purchase(door, app.appAppleID, now: WallClock.nowMilliseconds())
+            lines.append(purchase(door, app.appAppleID, now: WallClock.nowMilliseconds()))
             lines += [
                 post(
                     run.workers.simulatorURL("/notifications"),
@@ -111,24 +111,18 @@ struct UpPage {
         return lines
     }
 
-    /// Only where there is a worker for it; `now` is the sale's date, which is not in the future when the
-    /// line is pasted at once.
-    static func purchase(_ door: String, _ app: Int64, now: Int64) -> [String] {
-        guard Worker(rawValue: "purchases") != nil else {
-            return []
-        }
-        return [
-            post(
-                "\(door)/v1/purchases",
-                [
-                    // With --dir an earlier run's is known: the same name with another date is a conflict.
-                    "lineItemId": "order-\(now)", "customer": "mia", "appAppleId": app,
-                    "creationDate": now,
-                    "productIdentifier": "coins.100", "taxCountry": "DEU",
-                    "pricingCurrency": "EUR", "amountTaxInclusive": 11_900, "taxAmount": 1_900,
-                ]
-            )
-        ]
+    /// `now` is the sale's date, which is not in the future when the line is pasted at once.
+    static func purchase(_ door: String, _ app: Int64, now: Int64) -> String {
+        post(
+            "\(door)/v1/purchases",
+            [
+                // With --dir an earlier run's is known: its name with another date is a conflict.
+                "lineItemId": "order-\(now)", "customer": "mia", "appAppleId": app,
+                "creationDate": now,
+                "productIdentifier": "coins.100", "taxCountry": "DEU",
+                "pricingCurrency": "EUR", "amountTaxInclusive": 11_900, "taxAmount": 1_900,
+            ]
+        )
     }
 
     private static func post(_ url: String, _ body: [String: Any]) -> String {

@@ -255,7 +255,6 @@ final class ConsoleLoop {
             ("version", JSONText.quoted(BuildInfo.version)),
             ("pipeline", JSONLines.list(workers)),
             ("deadLetterAdvice", DeadLetterAdvice.json),
-            ("asks", JSONLines.texts(ConsoleQuestion.known)),
         ])
     }
 

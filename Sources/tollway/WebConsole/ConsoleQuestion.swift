@@ -24,24 +24,15 @@ struct ConsoleQuestion: Equatable {
         ("purchase", ["purchase", "trace"]), ("account", ["account"]), ("audit", ["audit", "ls"]),
     ]
 
-    /// Those whose verb there is.
-    static var known: [String] {
-        verbs.filter { verb in
-            TollwayCommand.verbs.contains { $0.words == verb.words }
-        }
-        .map(\.name)
-    }
-
     /// Reads `{"ask":"dead-letters","filter":{…},…}`.
     ///
     /// - Throws: one sentence where it is none.
     init(_ body: [String: Any]) throws(ConsoleFault) {
-        guard let name = body["ask"] as? String, Self.known.contains(name),
-            let verb = Self.verbs.first(where: { $0.name == name })
-        else {
+        let asked = body["ask"] as? String
+        guard let (name, words) = Self.verbs.first(where: { $0.name == asked }) else {
             throw ConsoleFault("there is no such question")
         }
-        arguments = verb.words + ["-o", "json"]
+        arguments = words + ["-o", "json"]
         switch name {
         case "groups", "dead-letters":
             arguments += try Self.filter(body["filter"])

@@ -184,9 +184,7 @@ enum ScriptPage {
           main: body.find('id', 'main'), banner: body.find('id', 'banner'), reloads: 0, calls: [],
           faults: [], streams: [], holds: [], kept,
           session: { session: 's1', person: 'mia', version: '1', deadLetterAdvice: {},
-            pipeline: [{ worker: 'report', sources: ['t'], targets: [], asksApple: true }],
-            asks: ['groups', 'dead-letters', 'dead-letter', 'token', 'doctor', 'purchase', 'account',
-              'audit'] },
+            pipeline: [{ worker: 'report', sources: ['t'], targets: [], asksApple: true }] },
           // Of the answers.
           age: 0, exit: 0, talk: '',
           snap: { clusterId: 'c', servers: 'k:1', prefix: '', stages: [], lanes: [], answers: [],

@@ -64,7 +64,7 @@ extension ConsoleScript {
               number(line.lateReports)), when(line.deadline)]), 'The month by app');
         }
 
-        app.views.account = { title: 'Account', ask: 'account', draw(here) {
+        app.views.account = { title: 'Account', draw(here) {
           const month = here.query.get('month');
           const name = 'account ' + (month || '');
           const entry = load(name, month ? { ask: 'account', month } : { ask: 'account' });
@@ -102,7 +102,7 @@ extension ConsoleScript {
         };
 
         const auditCountMax = 1000;
-        app.views.audit = { title: 'Audit', ask: 'audit', draw() {
+        app.views.audit = { title: 'Audit', draw() {
           const entry = load('audit', { ask: 'audit' });
           const lines = entry.data ? Object.values(entry.data).find(Array.isArray) || [] : [];
           // A run has a record for each of its transactions: the newest has the count of all.

@@ -55,7 +55,7 @@ extension ConsoleScript {
             found.notes.map(note => el('p', { class: 'warn' }, note))];
         }
 
-        app.views.token = { title: 'Token', ask: 'token', draw(here) {
+        app.views.token = { title: 'Token', draw(here) {
           const id = here.rest[0];
           const head = [el('h1', null, 'Token'),
             searchForm('token', 'Its externalPurchaseId, its text, or the link with it', id || '')];
@@ -75,7 +75,7 @@ extension ConsoleScript {
           ];
         } };
 
-        app.views.purchase = { title: 'Purchase', ask: 'purchase', draw(here) {
+        app.views.purchase = { title: 'Purchase', draw(here) {
           const id = here.rest[0];
           const head = [el('h1', null, 'Purchase'),
             searchForm('purchase', 'Its lineItemId', id || '')];

@@ -272,11 +272,7 @@ enum ConsoleScript {
     /// Draws, listens, and asks for the next snapshot.
     static let start = #"""
         const order = ['pipeline', 'apple', 'dead-letters', 'token', 'purchase', 'account', 'audit'];
-        function isKnown(name) {
-          const view = app.views[name];
-          if (!view || !app.session) return false;
-          return !view.ask || app.session.asks.includes(view.ask);
-        }
+        const isKnown = name => Boolean(app.views[name] && app.session);
         // A fault of one view is shown in its place: the page goes on.
         function view(name, here) {
           try {
