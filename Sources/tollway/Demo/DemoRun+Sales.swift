@@ -63,7 +63,9 @@ extension DemoRun {
             ),
             rejectedCodes: try rejectedCodes()
         )
-        account.apps = try saleAccounts()
+        account.apps = try accounts(besides: "0", SaleAccount.init) {
+            $0.closes && $0.held == 0
+        }
         return account
     }
 
@@ -122,20 +124,5 @@ extension DemoRun {
             }
         }
         return counts
-    }
-
-    /// What is held is counted once a second: it may be a moment behind.
-    private func saleAccounts() throws -> [SaleAccount] {
-        let names = DemoStream.apps.map { String($0.appAppleID) } + ["0"]
-        var accounts: [SaleAccount] = []
-        for _ in 0..<50 {
-            let pages = try workers.metricsPages(http: http)
-            accounts = names.map { SaleAccount(app: $0, pages: pages) }
-            if accounts.allSatisfy({ $0.closes && $0.held == 0 }) {
-                break
-            }
-            try http.pause(milliseconds: 100)
-        }
-        return accounts
     }
 }

@@ -264,18 +264,24 @@ final class DemoRun {
         )
         account.sales = try salesAccount(deadLetters: deadLetters)
         account.counted = (counts.received, counts.repeats)
-        account.apps = try appAccounts()
+        account.apps = try accounts(besides: "unknown", AppAccount.init, isSettled: \.closes)
         return account
     }
 
+    /// The account of each app, and of what is none of theirs, once all are settled.
+    ///
     /// What is held is counted once a second: it may be a moment behind.
-    private func appAccounts() throws -> [AppAccount] {
-        let names = DemoStream.apps.map { String($0.appAppleID) } + ["unknown"]
-        var accounts: [AppAccount] = []
+    func accounts<Account>(
+        besides other: String,
+        _ count: (_ app: String, _ pages: [String]) -> Account,
+        isSettled: (Account) -> Bool
+    ) throws -> [Account] {
+        let names = DemoStream.apps.map { String($0.appAppleID) } + [other]
+        var accounts: [Account] = []
         for _ in 0..<50 {
             let pages = try workers.metricsPages(http: http)
-            accounts = names.map { AppAccount(app: $0, pages: pages) }
-            if accounts.allSatisfy(\.closes) {
+            accounts = names.map { count($0, pages) }
+            if accounts.allSatisfy(isSettled) {
                 break
             }
             try http.pause(milliseconds: 100)
