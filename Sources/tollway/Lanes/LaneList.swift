@@ -54,7 +54,8 @@ struct LaneList {
             let observed = row.observed
             return [
                 "\(row.lane.appAppleID)", row.lane.environment.rawValue, observed?.endpoint ?? "-",
-                state(of: row), observed.map { TopScreen.rate($0.allowedPerSecond) } ?? "-",
+                observed?.stateText(at: now.milliseconds) ?? row.state,
+                observed.map { TopScreen.rate($0.allowedPerSecond) } ?? "-",
                 observed.map { TopScreen.rate($0.configuredPerSecond) } ?? "-",
                 observed?.due.map { TopScreen.count(Double($0)) } ?? "-",
                 observed.map { "\($0.inFlight)" } ?? "-",
@@ -65,17 +66,6 @@ struct LaneList {
             ]
         }
         return table.text
-    }
-
-    private func state(of row: Row) -> String {
-        guard let observed = row.observed else {
-            return row.state
-        }
-        let span =
-            observed.since.map { now.milliseconds.subtracting(saturating: $0) }
-            ?? observed.until.map { $0.subtracting(saturating: now.milliseconds) }
-        return observed.state
-            + (span.map { " " + TopScreen.span(Double(max($0, 0)) / 1_000) } ?? "")
     }
 
     /// The worker's reason, or the order's where the worker does not report the pause.

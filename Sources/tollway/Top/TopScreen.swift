@@ -122,7 +122,8 @@ struct TopScreen {
                     [
                         "\(lane.app)",
                         lane.environment == "production" ? "prod" : lane.environment,
-                        lane.endpoint == "reports" ? "reports" : "account", state(of: lane),
+                        lane.endpoint == "reports" ? "reports" : "account",
+                        lane.stateText(at: snapshot.at),
                         Self.rate(lane.startedPerSecond), Self.rate(lane.allowedPerSecond),
                         "\(lane.inFlight)",
                         lane.nextDeadline.map {
@@ -150,15 +151,6 @@ struct TopScreen {
                     ]
                 }
             )
-    }
-
-    private func state(of lane: TopSnapshot.Lane) -> String {
-        let span =
-            lane.since.map { snapshot.at.subtracting(saturating: $0) }
-            ?? lane.until.map { $0.subtracting(saturating: snapshot.at) }
-        let left = span.map { max(Double($0) / 1_000, 0) }
-        let wait = left.map { " \(Self.span($0))" } ?? ""
-        return lane.state + wait
     }
 
     private var deadLetters: [String] {
@@ -261,5 +253,15 @@ struct TopScreen {
         let tenths = Int((number * 10).rounded())
         return tenths % 10 == 0 && tenths >= 100
             ? "\(tenths / 10)" : "\(tenths / 10).\(abs(tenths % 10))"
+    }
+}
+
+extension TopSnapshot.Lane {
+    /// Its state, and for how long it has been paused, or until when it is held.
+    func stateText(at now: Int64) -> String {
+        let span =
+            since.map { now.subtracting(saturating: $0) }
+            ?? until.map { $0.subtracting(saturating: now) }
+        return state + (span.map { " " + TopScreen.span(Double(max($0, 0)) / 1_000) } ?? "")
     }
 }
