@@ -30,9 +30,9 @@ extension `Pipelines on the usual ports` {
             for worker in Worker.allCases {
                 ports.admin[worker] = Int(worker.adminPort)
             }
-            #expect(ports.surprises.isEmpty)
+            #expect(ports.unusualPorts.isEmpty)
             ports.admin[.dedupe] = 20_000
-            #expect(ports.surprises == ["somebody listens on 9403: dedupe is on 20000"])
+            #expect(ports.unusualPorts == ["somebody listens on 9403: dedupe is on 20000"])
         }
 
         @Test(
@@ -47,8 +47,11 @@ extension `Pipelines on the usual ports` {
                 ),
             ] as [([String], [String])]
         )
-        func `knows who reads there by another's order`(names: [String], strangers: [String]) {
-            #expect(GivenKafka.strangers(.decode, among: names) == strangers)
+        func `knows who reads there by another's order`(
+            names: [String],
+            foreignMembers: [String]
+        ) {
+            #expect(GivenKafka.foreignMembers(.decode, among: names) == foreignMembers)
         }
 
         @Test func `finds another port where one is taken`() throws {

@@ -44,8 +44,8 @@ final class AppleRequestQueue<Subject> {
         var failingSince = 0.0
         /// The first request that was sent after the last failure that counts.
         var firstCountedTag: UInt64 = 0
-        /// That Apple fails was said.
-        var isSaid = false
+        /// That Apple fails was logged.
+        var isLogged = false
         /// Refusals for the rate without an answer between.
         ///
         /// What was under way when one was counted is no further one.
@@ -138,7 +138,7 @@ final class AppleRequestQueue<Subject> {
         }
         http.run()
         for response in http.takeResponses() {
-            hear(response)
+            take(response)
         }
         defer { ready = [] }
         return ready
@@ -192,7 +192,7 @@ final class AppleRequestQueue<Subject> {
         _ = unsafe poll(&entry, 1, Int32(max(0, milliseconds.rounded(.up))))
     }
 
-    private func hear(_ response: HTTPClientResponse) {
+    private func take(_ response: HTTPClientResponse) {
         guard let (lane, keyID, waiting) = flights.removeValue(forKey: response.tag),
             var state = lanes[lane]
         else {
@@ -275,8 +275,8 @@ final class AppleRequestQueue<Subject> {
         if state.failureCount == 1 {
             state.failingSince = now
         }
-        if !state.isSaid {
-            state.isSaid = true
+        if !state.isLogged {
+            state.isLogged = true
             Console.say(
                 "Apple's \(lane.environment.rawValue) does not answer for app"
                     + " \(lane.appAppleID) (\(why)): it is asked again"

@@ -26,7 +26,7 @@ struct DeadLetterShipment {
     private(set) var outputs = OutputBatch()
     private(set) var count = 0
     private(set) var counts: [Topic: Int] = [:]
-    private let letterTopic: [UInt8]
+    private let deadLetterTopic: [UInt8]
     private let runID: [UInt8]
 
     var topics: [Topic] { targets + [.deadLetterReplays, .audit] }
@@ -39,7 +39,7 @@ struct DeadLetterShipment {
         targets = order.targets(of: stage)
         judge = DeadLetterJudge(order)
         patcher = ReplayPatcher(order.patch)
-        letterTopic = Array(Topic.deadLetters(stage).name(prefix: order.prefix).utf8)
+        deadLetterTopic = Array(Topic.deadLetters(stage).name(prefix: order.prefix).utf8)
         runID = Array(order.runID.utf8)
     }
 
@@ -192,7 +192,7 @@ struct DeadLetterShipment {
     {
         let record = deadLetter.record
         let keyStart = outputs.arena.count
-        outputs.arena += letterTopic
+        outputs.arena += deadLetterTopic
         outputs.arena += "/\(record.partition)/\(record.offset)".utf8
         let key = outputs.placed(from: keyStart)
         let valueStart = outputs.arena.count

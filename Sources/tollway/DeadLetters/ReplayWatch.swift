@@ -84,7 +84,7 @@ final class ReplayWatch {
     }
 
     /// Reads to the ends that the dead letters have now, and no further: in a flood others never
-    /// cease to come, and the run must go on and hear Ctrl-C.
+    /// cease to come, and the run must go on and look for Ctrl-C.
     private func countFailures() throws(LogFault) {
         let ends = try admin.lastStableOffsets(ofTopic: topic)
         let until = WallClock.monotonicMilliseconds() + Self.readMilliseconds

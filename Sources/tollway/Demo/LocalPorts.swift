@@ -45,7 +45,7 @@ struct LocalPorts: Equatable {
     }
 
     /// One sentence for each that is not where one expects it.
-    var surprises: [String] {
+    var unusualPorts: [String] {
         let usual =
             [
                 ("the door", Self.ingestDefault, ingest),

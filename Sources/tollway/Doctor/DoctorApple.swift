@@ -39,10 +39,10 @@ struct DoctorApple {
         var signer: Int?
 
         var httpStatus: Int? {
-            guard case .answered(let heard) = outcome else {
+            guard case .answered(let response) = outcome else {
                 return nil
             }
-            return heard.status
+            return response.status
         }
     }
 
@@ -84,12 +84,12 @@ struct DoctorApple {
     private static func host(_ answer: Answer) -> DoctorFinding {
         let name = "\(answer.environment.rawValue), \(answer.url)"
         switch answer.outcome {
-        case .answered(let heard):
+        case .answered(let response):
             return host(
                 name,
                 answer.environment,
-                httpStatus: heard.status,
-                isPage: AppleBody.isPage(heard.body)
+                httpStatus: response.status,
+                isPage: AppleBody.isPage(response.body)
             )
         case .failed(let failure):
             return .failed(
@@ -268,8 +268,8 @@ struct DoctorApple {
 
     private func clock(_ answers: [Answer]) -> DoctorFinding {
         let skews = answers.compactMap { answer -> Int64? in
-            guard case .answered(let heard) = answer.outcome,
-                let date = heard.header("date").flatMap({ HTTPDate.read(Array($0.utf8)) })
+            guard case .answered(let response) = answer.outcome,
+                let date = response.header("date").flatMap({ HTTPDate.read(Array($0.utf8)) })
             else {
                 return nil
             }

@@ -30,7 +30,7 @@ final class DoctorTestNotification {
         /// A question about it is under way.
         var isAsked = false
         /// When Apple answered the last, in monotonic milliseconds.
-        var heardAt: Int64?
+        var answeredAt: Int64?
 
         var isTried: Bool { status?.sendAttemptResult != nil }
     }
@@ -166,7 +166,7 @@ final class DoctorTestNotification {
                 return
             }
             tests[index].isAsked = false
-            tests[index].heardAt = WallClock.monotonicMilliseconds()
+            tests[index].answeredAt = WallClock.monotonicMilliseconds()
             // Not found: Apple does not know it yet.
             if answer.status == 200 {
                 tests[index].status = TestNotificationStatus(answer.body)
@@ -217,7 +217,9 @@ final class DoctorTestNotification {
     private func finding(_ test: Test, now: Int64) -> DoctorFinding {
         let name = Self.name(test.lane)
         guard let result = test.status?.sendAttemptResult else {
-            guard let heardAt = test.heardAt, now - heardAt <= Self.silenceMillisecondsMax else {
+            guard let answeredAt = test.answeredAt,
+                now - answeredAt <= Self.silenceMillisecondsMax
+            else {
                 return noAnswer("whether Apple sent the test for \(name) is unknown")
             }
             return .warning(

@@ -11,7 +11,7 @@ enum GivenKafka {
     private static let lookMilliseconds = 500
 
     /// Those of a group's members that no `up` has started, by their `group.instance.id`.
-    static func strangers(_ worker: Worker, among names: [String]) -> [String] {
+    static func foreignMembers(_ worker: Worker, among names: [String]) -> [String] {
         let own = "\(worker.rawValue)-up"
         return names.filter { name in
             let isReplica = name.hasPrefix("\(own)-") && Int(name.dropFirst(own.count + 1)) != nil
@@ -45,13 +45,13 @@ enum GivenKafka {
         let lock = try Self.lock(cluster: id, prefix: prefix, in: lockFolder)
         let seconds = settings.sessionMilliseconds * 2 / 1_000
         let deadline = Date().addingTimeInterval(Double(seconds))
-        var isSaid = false
+        var isLogged = false
         while let other = try memberOfUp(prefix: prefix, admin) {
             guard Date() < deadline else {
                 throw running("\(other) of this Kafka")
             }
-            if !isSaid {
-                isSaid = true
+            if !isLogged {
+                isLogged = true
                 Console.say(
                     "\(other) of this Kafka: an up that has ended leaves it within \(seconds) s"
                 )
@@ -106,11 +106,11 @@ enum GivenKafka {
         for worker in Worker.allCases where !worker.sources.isEmpty {
             let group = worker.group(prefix: prefix)
             let names = try admin.group(group).members.map(\.name)
-            if let stranger = strangers(worker, among: names).first {
+            if let member = foreignMembers(worker, among: names).first {
                 throw CommandFailure(
                     .refusedBySafetyRule,
                     code: "up.live_pipeline",
-                    "refused: \(stranger) reads in the group \(group) of this Kafka, and up would"
+                    "refused: \(member) reads in the group \(group) of this Kafka, and up would"
                         + " join it with Apple's simulator: set another"
                         + " \(Setting.topicPrefix.fullName)"
                 )

@@ -39,7 +39,7 @@ struct UpPage {
         ]
         lines = Self.lines(run, tokens)
         notes =
-            run.ports.surprises
+            run.ports.unusualPorts
             + (run.isKept ? [] : ["nothing is kept: --dir DIR keeps it with a Kafka of KAFKA_HOME"])
     }
 
