@@ -94,17 +94,18 @@ struct CommitPlan {
     /// Sizes are checked before producing: an oversize record would abort the whole transaction again
     /// and again.
     private func oversize(_ own: Range<Int>, of plan: BatchPlan) -> Fault? {
-        guard
-            let size = own.lazy.map({ plan.outputs.outputs[$0].byteCount })
-                .first(where: { $0 > context.recordByteCountMax })
-        else {
-            return nil
+        // A closure would copy the plan for each record.
+        for index in own {
+            let size = plan.outputs.outputs[index].byteCount
+            if size > context.recordByteCountMax {
+                return Fault(
+                    code: "\(context.worker.rawValue).output_too_large",
+                    message: "the record would become \(size) bytes, more than"
+                        + " \(context.recordByteCountMax)"
+                )
+            }
         }
-        return Fault(
-            code: "\(context.worker.rawValue).output_too_large",
-            message: "the record would become \(size) bytes, more than"
-                + " \(context.recordByteCountMax)"
-        )
+        return nil
     }
 
     /// A dead letter stands for its record: what is too large beside it is left out.

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import StateStore
 package import Kafka
 package import TokenDomain
 
@@ -232,7 +233,14 @@ package struct Configuration: Sendable, Equatable {
     }
 
     package static func isWritableFolder(_ path: String) -> Bool {
-        unsafe access("\(path)/.", W_OK | X_OK) == 0
+        do throws(StoreFault) {
+            try StateDirectory.requireWritable(path)
+            return true
+        } catch {
+            // What is full was written to, and is another finding.
+            guard case .diskFull = error else { return false }
+            return true
+        }
     }
 
     private func refuseMissing(_ ingest: ListenText) throws(ConfigurationFault) {

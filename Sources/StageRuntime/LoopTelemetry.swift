@@ -20,6 +20,10 @@ package protocol LoopTelemetry: AnyObject {
     func lost(partitionCount: Int)
     /// A store cannot be right: it is wiped, and read anew from its changelog.
     func wiped(partition: Int32, because reason: String)
+    /// Another process holds the store of a partition; said once, and then waited for.
+    func locked(partition: Int32, because reason: String)
+    /// A store was closed, and what it had in memory is in its changelog alone.
+    func unwritten(partition: Int32, because reason: String)
     /// So many partitions wait for their state to be read, the one that is read now among them.
     func restoring(partitionCount: Int)
     func restoring(partition: Int32, progress: (next: Int64, end: Int64))

@@ -9,7 +9,7 @@ final class Restore {
     /// Records applied at once: bounds memory, and the time a slice takes beyond its budget.
     static let recordCountMax = 10_000
     /// A predecessor that is ending, or a second instance about to be fenced, may hold the store.
-    static let lockedMillisecondsMax = 90_000
+    static let lockedMillisecondsMax: Int64 = 90_000
     /// Questions about a changelog's partition that Kafka does not know, or refuses: 45 s of them, as
     /// long as a topic or a right may be gone.
     static let missingCountMax = 45_000 / WorkerRun.retryMilliseconds
@@ -27,7 +27,9 @@ final class Restore {
     private var batch = RecordBatch()
     /// How often a slice was asked for: those that nobody answers take turns.
     private(set) var tryCount = 0
-    private var lockedMilliseconds = 0
+    /// Since when another process holds the store, by the monotonic clock; nil where none does.
+    private(set) var lockedSince: Int64?
+    private let monotonicMilliseconds: () -> Int64
     private var missingCount = 0
     /// Records read so far, for the progress line and the metric.
     private(set) var recordCount = 0
@@ -37,7 +39,8 @@ final class Restore {
         log: any RecordLog,
         provider: any StoreProvider,
         stage: any StatefulStage,
-        telemetry: any LoopTelemetry
+        telemetry: any LoopTelemetry,
+        monotonicMilliseconds: @escaping () -> Int64 = WallClock.monotonicMilliseconds
     ) {
         partition = changelog.partition
         self.changelog = changelog
@@ -45,6 +48,7 @@ final class Restore {
         self.provider = provider
         self.stage = stage
         self.telemetry = telemetry
+        self.monotonicMilliseconds = monotonicMilliseconds
     }
 
     /// The next changelog offset to be read and the one to be reached; nil before the first slice.
@@ -147,12 +151,23 @@ final class Restore {
         _ waitMilliseconds: Int
     ) throws -> (any ChangelogReader, any PartitionStore)? {
         do {
-            return try opened()
+            let found = try opened()
+            lockedSince = nil
+            return found
         } catch StoreFault.locked(let message) {
-            guard lockedMilliseconds < Self.lockedMillisecondsMax else {
-                throw StoreFault.locked(message: message)
+            let now = monotonicMilliseconds()
+            if lockedSince == nil {
+                telemetry.locked(partition: partition, because: message)
             }
-            lockedMilliseconds += max(waitMilliseconds, 1)
+            let since = lockedSince ?? now
+            lockedSince = since
+            guard now - since < Self.lockedMillisecondsMax else {
+                throw WorkerEnd(
+                    exitCode: 75,
+                    sentence: "another process has held the state of partition \(partition) for"
+                        + " \(Self.lockedMillisecondsMax / 1_000) s: \(message)"
+                )
+            }
             _ = poll(nil, 0, Int32(clamping: waitMilliseconds))
             return nil
         }

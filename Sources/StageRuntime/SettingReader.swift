@@ -334,7 +334,8 @@ extension SettingReader {
     /// The setting of librdkafka that an unknown name comes closest to, as the environment has it.
     static func nearestKafkaName(to name: String) -> String? {
         let passedThrough = KafkaSettings.knownNames()
-            .filter { !KafkaSettings.reserved.contains($0) }
+            // An underscore of the environment is a dot: a name with one of its own cannot be given.
+            .filter { !KafkaSettings.reserved.contains($0) && !$0.contains("_") }
             .map { key in
                 let suffix = secretNames.contains(key) ? "_FILE" : ""
                 return Setting.kafkaPrefix

@@ -319,15 +319,22 @@ package final class StagedState {
     }
 
     /// Drops what was staged and closes the stores.
-    package func close(_ partitions: [Int32]) {
+    ///
+    /// - Returns: what kept some from writing what they had in memory.
+    @discardableResult
+    package func close(_ partitions: [Int32]) -> [(partition: Int32, fault: StoreFault)] {
         records.removeAll { partitions.contains($0.partition) }
         generation += 1
+        var faults: [(partition: Int32, fault: StoreFault)] = []
         for partition in partitions {
-            find(partition)?.store.close()
+            if let fault = find(partition)?.store.close() {
+                faults.append((partition, fault))
+            }
             if held.indices.contains(Int(partition)) {
                 held[Int(partition)] = nil
             }
         }
+        return faults
     }
 
     /// Whether anything was put since the last submit.

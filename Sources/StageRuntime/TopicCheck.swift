@@ -273,8 +273,8 @@ struct TopicCheck {
         let list = group.map { "\($0) has \(counts[$0, default: 0])" }.joined(separator: ", ")
         throw .misconfigured(
             message: "topics that \(worker.rawValue) reads together must have equally many"
-                + " partitions: \(list); make those that differ anew, with"
-                + " `tollway topics apply --partitions N --yes` once they are drained and deleted"
+                + " partitions: \(list). `tollway topics plan` names the topic that got more; see"
+                + " the runbook, Partitions were added"
         )
     }
 }

@@ -4,6 +4,13 @@ internal import StateStore
 extension WorkerLoop {
     private static let busyStepsPerQuestion = 20
 
+    /// Partitions whose state is still being read, and how far.
+    package var restoring: [(partition: Int32, progress: (next: Int64, end: Int64)?)] {
+        restores.map { ($0.partition, $0.progress) }
+    }
+    /// One whose state another process holds; nil where there is none.
+    var lockedPartition: Int32? { restores.first { $0.lockedSince != nil }?.partition }
+
     /// Refuses shares of topics that are read together where their partition numbers differ.
     ///
     /// The changelog's partition, and so the state, is the input's number: with unlike shares two

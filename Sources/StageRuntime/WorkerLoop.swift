@@ -88,10 +88,6 @@ package final class WorkerLoop {
     /// Whether it holds partitions whose state is still being read.
     package var isRestoring: Bool { !restores.isEmpty }
     package var isCommitUnderWay: Bool { underWay != nil }
-    /// Partitions whose state is still being read, and how far.
-    package var restoring: [(partition: Int32, progress: (next: Int64, end: Int64)?)] {
-        restores.map { ($0.partition, $0.progress) }
-    }
     /// After the last record judged; nil for a partition that is not ours.
     package func position(of partition: TopicPartition) -> Int64? { positions[partition] }
     /// While a transaction that was aborted waits to be repeated: until when.
@@ -132,7 +128,9 @@ package final class WorkerLoop {
     package func abandon() {
         (stage as? any TickingStage)?.revoked(state.partitions)
         closeRestores()
-        state.close(state.partitions)
+        for (partition, fault) in state.close(state.partitions) {
+            telemetry.unwritten(partition: partition, because: WorkerRun.end(for: fault).sentence)
+        }
         telemetry.assigned([])
     }
 

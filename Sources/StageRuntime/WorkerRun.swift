@@ -260,7 +260,7 @@ package final class WorkerRun {
         _ cluster: TopicCheck.Cluster
     ) throws -> StateDirectory {
         let sizes = WorkerSizes(of: worker)
-        return StateDirectory(
+        let directory = StateDirectory(
             root: configuration.stateDirectory,
             clusterID: cluster.id,
             topicPrefix: configuration.topicPrefix,
@@ -273,6 +273,14 @@ package final class WorkerRun {
             tombstoneMilliseconds: cluster.tombstoneMilliseconds,
             clockMilliseconds: { WallClock.nowMilliseconds() }
         )
+        // Another user's, of a partition that this worker had: it would join its group, and end.
+        let count = worker.changelog.flatMap {
+            cluster.partitionCounts[$0.name(prefix: configuration.topicPrefix)]
+        }
+        for folder in directory.folders(below: count ?? 0) {
+            try Self.checkStateFolder(folder)
+        }
+        return directory
     }
 
     /// The loop, until a signal or a fault ends it.
@@ -382,6 +390,8 @@ package final class WorkerRun {
     private func tellHealth(_ loop: WorkerLoop, _ recordLog: KafkaLog) {
         if recordLog.isAssigning {
             health.setNotReady(because: "asking what the group has committed")
+        } else if let partition = loop.lockedPartition {
+            health.setNotReady(because: "another process holds the state of partition \(partition)")
         } else if loop.isRestoring {
             health.setNotReady(because: "reading state from the changelog")
         } else {

@@ -203,6 +203,22 @@ final class WorkerTelemetry: LoopTelemetry {
         )
     }
 
+    func unwritten(partition: Int32, because reason: String) {
+        log.warning(
+            "the last of the state was not written; its changelog has it",
+            ("partition", .count(partition)),
+            ("because", .text(reason))
+        )
+    }
+
+    func locked(partition: Int32, because reason: String) {
+        log.warning(
+            "another process holds the state",
+            ("partition", .count(partition)),
+            ("because", .text(reason))
+        )
+    }
+
     func restoring(partitionCount: Int) {
         restoringPartitions.set(Double(partitionCount))
     }

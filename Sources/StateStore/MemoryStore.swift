@@ -67,7 +67,7 @@ package final class MemoryStore: PartitionStore {
         }
     }
 
-    package func close() {}
+    package func close() -> StoreFault? { nil }
 }
 
 extension Dictionary {

@@ -44,7 +44,11 @@ package protocol PartitionStore: AnyObject {
     /// sum of ``StoreChecksum`` over its entries.
     func checksum() throws(StoreFault) -> UInt64
 
-    func close()
+    /// Writes what it has in memory, and lets go.
+    ///
+    /// - Returns: what kept it from writing that; its changelog has it.
+    @discardableResult
+    func close() -> StoreFault?
 }
 
 extension PartitionStore {

@@ -147,13 +147,14 @@ package final class RocksStore: PartitionStore {
     ///
     /// A disk that takes no more leaves the store behind its changelog, as a
     /// crash would: nothing is lost by not hearing of it.
-    package func close() {
+    @discardableResult
+    package func close() -> StoreFault? {
         guard !isClosed else {
-            return
+            return nil
         }
         isClosed = true
         var error = cstore_error()
-        _ = unsafe cstore_close(handle.store, &error)
+        return unsafe cstore_close(handle.store, &error) == 0 ? nil : StoreFault(error)
     }
 
     /// What the filter of its keys takes in memory.

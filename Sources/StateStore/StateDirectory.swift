@@ -39,18 +39,37 @@ package final class StateDirectory {
         self.clockMilliseconds = clockMilliseconds
     }
 
-    /// Makes a folder where there is none, and looks whether files can be made in it.
+    /// Makes a folder where there is none, and a file in it that is removed at once.
     ///
-    /// - Throws: ``StoreFault/failed(message:)`` where they cannot: a read-only file system, or another
-    ///   user's folder.
+    /// - Throws: ``StoreFault/failed(message:)`` where they cannot be made: a read-only file system, or
+    ///   another user's folder; ``StoreFault/diskFull(message:)``.
     package static func makeWritable(_ path: String) throws(StoreFault) {
         var error = cstore_error()
         guard unsafe cstore_make_folder(path, &error) == 0 else {
             throw StoreFault(error)
         }
-        guard unsafe access(path, W_OK | X_OK) == 0 else {
-            throw .failed(message: unsafe "\(path): \(String(cString: strerror(errno)))")
+        try requireWritable(path)
+    }
+
+    /// Makes a file in a folder, and removes it at once.
+    ///
+    /// The rights alone do not tell: a file system that has failed may still be mounted for writing.
+    package static func requireWritable(_ path: String) throws(StoreFault) {
+        let probe = "\(path)/.writable-\(getpid())"
+        let descriptor = unsafe Glibc.open(probe, O_CREAT | O_WRONLY | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            let message = unsafe "\(path): \(String(cString: strerror(errno)))"
+            throw errno == ENOSPC || errno == EDQUOT
+                ? .diskFull(message: message) : .failed(message: message)
         }
+        _ = Glibc.close(descriptor)
+        _ = unsafe unlink(probe)
+    }
+
+    /// The folders of partitions below a number that are there.
+    package func folders(below partitionCount: Int) -> [String] {
+        (0..<Int32(clamping: partitionCount)).map { path(partition: $0) }
+            .filter { unsafe access($0, F_OK) == 0 }
     }
 
     /// The folder of one partition's store.

@@ -69,7 +69,7 @@ final class YearStore: PartitionStore {
 
     func checksum() throws(StoreFault) -> UInt64 { try store.checksum() }
 
-    func close() { store.close() }
+    func close() -> StoreFault? { store.close() }
 }
 
 /// Opens a ``YearStore`` of each partition.

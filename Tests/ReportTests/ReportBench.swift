@@ -488,6 +488,8 @@ final class Tally: LoopTelemetry {
     func assigned(_ partitions: [TopicPartition]) {}
     func lost(partitionCount: Int) {}
     func wiped(partition: Int32, because reason: String) {}
+    func locked(partition: Int32, because reason: String) {}
+    func unwritten(partition: Int32, because reason: String) {}
     func restoring(partitionCount: Int) {}
     func restoring(partition: Int32, progress: (next: Int64, end: Int64)) {}
     func restored(partition: Int32, recordCount: Int) {}

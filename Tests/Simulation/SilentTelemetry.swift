@@ -8,6 +8,8 @@ package final class SilentTelemetry: LoopTelemetry {
     package private(set) var assignedCounts: [Int] = []
     /// Why stores were wiped.
     package private(set) var wipeReasons: [String] = []
+    /// Of stores that another process held, each time that this was said.
+    package private(set) var lockedPartitions: [Int32] = []
     /// How many records ended with each outcome.
     package private(set) var completedCounts: [String: Int] = [:]
     package private(set) var abortCount = 0
@@ -33,6 +35,11 @@ package final class SilentTelemetry: LoopTelemetry {
         wipeReasons.append(reason)
     }
 
+    package func locked(partition: Int32, because reason: String) {
+        lockedPartitions.append(partition)
+    }
+
+    package func unwritten(partition: Int32, because reason: String) {}
     package func restoring(partitionCount: Int) {
         restoringCounts.append(partitionCount)
     }

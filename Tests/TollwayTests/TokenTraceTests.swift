@@ -295,6 +295,27 @@ import TokenWire
         #expect(lines.first?.contains(sentence.replacing("#", with: time)) == true, "\(lines)")
     }
 
+    /// Goal: a record that a group's offsets were set past is not called on its way, also once Apple was
+    /// told that nobody knows the token.
+    @Test(arguments: [false, true])
+    func `says whose group is past a record that nothing was made of`(isTold: Bool) {
+        var account: TokenAccount?
+        if isTold {
+            account = TokenAccount(externalPurchaseID: TokenID("t-1"), touchedAt: LedgerMaker.time)
+            account?.lastAccepted = .unrecognizedToken
+            account?.lastAcceptedAt = LedgerMaker.time
+        }
+        let lines = TraceStanding(
+            id: TokenID("t-1"),
+            account: account,
+            deadLetters: [],
+            now: LedgerMaker.time,
+            passedBy: .dedupe
+        ).lines
+        #expect(lines.count == (isTold ? 2 : 1), "\(lines)")
+        #expect(lines.first?.hasPrefix("dedupe's group is past its record") == true, "\(lines)")
+    }
+
     /// What came under another key was refused before it was the token's.
     @Test(arguments: [("report.rejected", false), ("report.bad_key", true)])
     func `says of what dead letter Apple's refusal is`(code: String, isMissing: Bool) throws {

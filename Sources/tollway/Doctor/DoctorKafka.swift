@@ -43,6 +43,16 @@ struct DoctorKafka {
         if configuration.durability == .trial {
             findings.append(.warning(.kafka, Durability.trialSentence, Durability.trialRepair))
         }
+        if configuration.delivery == .atLeastOnce {
+            findings.append(
+                .warning(
+                    .kafka,
+                    "\(Setting.delivery.fullName) is at-least-once, which is for the embedded broker:"
+                        + " after a kill records are written twice",
+                    "leave it out"
+                )
+            )
+        }
         findings += topics(admin, there, hidden)
         findings += ledgers(admin, there)
         findings += DoctorChangelogs(configuration: configuration, there: there).findings(admin)

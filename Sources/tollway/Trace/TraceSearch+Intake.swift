@@ -4,8 +4,14 @@ internal import TokenWire
 
 /// What came in: the door, decode, and what failed before the token's id was a key.
 extension TraceSearch {
+    /// What is known of how a token came in: its newest record in each topic.
+    struct Intake {
+        var received: TopicReader.Found?
+        var decoded: TopicReader.Found?
+    }
+
     /// The door and decode: by the customer where one is known, and by the time.
-    mutating func searchIntake(_ told: [TopicReader.Found]) throws(LogFault) {
+    mutating func searchIntake(_ told: [TopicReader.Found]) throws(LogFault) -> Intake {
         let key = Array((distinct?.customer?.text ?? id.text).utf8)
         let received = distinct?.receivedAt.milliseconds
         // Where Kafka has no more what was classified, report's state says when it was about.
@@ -16,8 +22,8 @@ extension TraceSearch {
         let until = (told.map(\.timestamp).max() ?? accountAt).map { $0 + Self.repeatMilliseconds }
         let id = self.id
         // Until dedupe has judged it, nothing says under which customer it came; what the ledger has was
-        // judged once.
-        let isUnjudged = !isKnown && outcome == nil
+        // judged once, but for what was told as unknown.
+        let isUnjudged = !isKnown && outcome?.status ?? .unrecognizedToken == .unrecognizedToken
         let subjects = SubjectReader()
         let inText = LineItemNeedle(id.text)
         let isDecoded: (Span<UInt8>) -> Bool = { value in
@@ -97,24 +103,58 @@ extension TraceSearch {
                 .filter { $0.key != ownKey },
             telling: &events
         )
+        var cameIn: [TopicReader.Found] = []
         if let deadLetter = deadLetters.first, !deadLetter.key.isEmpty {
             // It came in before it failed, and a replay brought it again, whenever that was: under
             // the dead letter's key, so in one partition.
             let times = [first, deadLetters.map(\.timestamp).min()].compactMap { $0 }
-            readReceived(
-                try topics.search(
-                    .tokensReceived,
-                    key: deadLetter.key,
-                    from: times.min().map { $0 - Self.dayMilliseconds },
-                    until: nil,
-                    isWanted: isToken
-                )
+            cameIn = try topics.search(
+                .tokensReceived,
+                key: deadLetter.key,
+                from: times.min().map { $0 - Self.dayMilliseconds },
+                until: nil,
+                isWanted: isToken
             )
         } else if first != nil || !decoded.isEmpty || isUnjudged {
             let last =
                 decoded.map(\.timestamp).max().map { $0 + Self.slackMilliseconds } ?? intakeUntil
-            try readReceived(from: from, until: last, isToken)
+            cameIn = try searchReceived(from: from, until: last, isToken)
         }
+        readReceived(cameIn)
+        return Intake(received: cameIn.last, decoded: decoded.last)
+    }
+
+    /// Whose group has read past the newest record of a token that no stage behind it knows.
+    ///
+    /// A stage commits what it makes of a record with the position behind that: what was not there yet
+    /// when it was looked for first is there now.
+    mutating func passedBy(
+        intake: Intake,
+        _ told: [TopicReader.Found]
+    ) throws(LogFault) -> Worker? {
+        let isTold = outcome.map { $0.status != .unrecognizedToken } ?? false
+        guard told.isEmpty, account?.isKnown != true, !isTold, deadLetters.isEmpty else {
+            return nil
+        }
+        if let decoded = intake.decoded {
+            guard try topics.hasRead(decoded, .dedupe) else {
+                return nil
+            }
+            return try searchByID(.tokensDistinct).isEmpty ? .dedupe : nil
+        }
+        guard let received = intake.received, try topics.hasRead(received, .decode) else {
+            return nil
+        }
+        let from = received.timestamp - Self.slackMilliseconds
+        let (id, needles, subjects) = (id, TokenNeedles(id: id), SubjectReader())
+        let made =
+            try topics.searchAll(.tokensDecoded, from: from, until: nil) { value in
+                Self.decoded(value)?.token.externalPurchaseID == id
+            }
+            + topics.searchAll(.deadLetters(.decode), from: from, until: nil) { value in
+                needles.isIn(value) && subjects.read(value).externalPurchaseID == id.text
+            }
+        return made.isEmpty ? .decode : nil
     }
 
     /// The records of a key; of any where nothing says which it is.
@@ -132,11 +172,11 @@ extension TraceSearch {
     }
 
     /// Under the customer's key, as the door writes it; who writes the topic directly may take another.
-    private mutating func readReceived(
+    private mutating func searchReceived(
         from: Int64?,
         until: Int64?,
         _ isToken: (Span<UInt8>) -> Bool
-    ) throws(LogFault) {
+    ) throws(LogFault) -> [TopicReader.Found] {
         if let customer = distinct?.customer {
             let found = try topics.search(
                 .tokensReceived,
@@ -146,12 +186,10 @@ extension TraceSearch {
                 isWanted: isToken
             )
             guard found.isEmpty else {
-                return readReceived(found)
+                return found
             }
         }
-        readReceived(
-            try topics.searchAll(.tokensReceived, from: from, until: until, isWanted: isToken)
-        )
+        return try topics.searchAll(.tokensReceived, from: from, until: until, isWanted: isToken)
     }
 
     private mutating func readReceived(_ found: [TopicReader.Found]) {

@@ -38,6 +38,8 @@ struct TraceSearch {
     /// When the newest record of it in `tokens.distinct` was written, UNIX milliseconds, where report
     /// has read that and has no account of the token: what it had was lost.
     private var unaccountedAt: Int64?
+    /// Whose group has read past its newest record and has made nothing of that: somebody set its offsets.
+    private var passedBy: Worker?
     /// The newest word of dedupe about it.
     private(set) var distinct: TokenDistinct?
     /// The newest report of the ledger that Apple accepted or, where it accepted none, the newest one.
@@ -76,7 +78,8 @@ struct TraceSearch {
         )
         readOutcomes(outcomes)
         trail.add(try searchByID(.deadLetters(.report)), telling: &events)
-        try searchIntake(told)
+        let intake = try searchIntake(told)
+        passedBy = try passedBy(intake: intake, told)
         try trail.readSettled(&topics, telling: &events)
         let endings =
             outcomes.map(\.timestamp)
@@ -99,7 +102,8 @@ struct TraceSearch {
             deadLetters: deadLetters,
             now: Timestamp(milliseconds: WallClock.nowMilliseconds()),
             outcome: outcome,
-            unaccountedAt: isStateHidden ? nil : unaccountedAt
+            unaccountedAt: isStateHidden ? nil : unaccountedAt,
+            passedBy: passedBy
         ).lines
     }
 
@@ -111,7 +115,7 @@ struct TraceSearch {
 
     // MARK: Where
 
-    private mutating func searchByID(
+    mutating func searchByID(
         _ topic: Topic,
         from: Int64? = nil,
         until: Int64? = nil

@@ -16,13 +16,16 @@ struct TraceStanding {
     /// When what report has read of it last was written, UNIX milliseconds, where it has no account of
     /// that although it is too young to be forgotten.
     var unaccountedAt: Int64?
+    /// Whose group has read past a record of it that nothing was made of.
+    var passedBy: Worker?
 
     var lines: [String] {
         let open = (deadLetters ?? []).filter { $0.settled == nil }.map(line)
         guard let account else {
             return open.isEmpty ? [unknown] : open
         }
-        let words = open + underWay(account) + settled(account)
+        let passed = passedBy.map { [Self.passed($0)] } ?? []
+        let words = open + passed + underWay(account) + settled(account)
         return words.isEmpty ? ["nothing is owed"] : words
     }
 
@@ -57,7 +60,7 @@ struct TraceStanding {
             return "report has read it and \(Self.hasNone)"
         }
         guard let last, let settled = last.settled else {
-            return "on its way; report knows nothing of it yet"
+            return passedBy.map(Self.passed) ?? "on its way; report knows nothing of it yet"
         }
         let how =
             "dead letter \(last.position) was \(settled.state.text) at"
@@ -72,6 +75,11 @@ struct TraceStanding {
         "by the ledger, \(outcome.status.rawValue) was \(how) at"
             + " \(Self.time(outcome.settledAt.milliseconds)); report has "
             + (unaccountedAt == nil ? "forgotten the token" : "read the token and \(Self.hasNone)")
+    }
+
+    private static func passed(_ worker: Worker) -> String {
+        "\(worker.rawValue)'s group is past its record, and nothing was made of that: see RUNBOOK.md,"
+            + " Offsets were moved past records"
     }
 
     private static let hasNone = "has no account of it: see \(TopicSearch.changelogSection)"
