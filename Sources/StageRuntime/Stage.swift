@@ -124,7 +124,10 @@ extension TickingStage {
 
 /// A stage that reads its files again on SIGHUP.
 package protocol ReloadingStage: Stage {
-    func reload()
+    /// Reads them again.
+    ///
+    /// - Returns: what is wrong with one of them, so that what was read before stays in force.
+    func reload() -> ConfigurationFault?
 }
 
 /// A stage that has something of its own to show in `/debug/status`.
@@ -137,4 +140,6 @@ package protocol ShowingStage: Stage {
 package protocol BoundedStage: Stage {
     /// How many instances those outside would keep busy, at least 1.
     var usefulReplicaBound: Int { get }
+    /// Whether it has as much under way with them as one instance may: what waits is in no lag.
+    var isFull: Bool { get }
 }

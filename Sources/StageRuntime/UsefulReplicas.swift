@@ -18,19 +18,23 @@ package struct UsefulReplicas: Equatable, Sendable {
     package var busyShare: Double
     /// How many instances those outside would keep busy; nil where there is no bound.
     package var bound: Int?
+    /// Whether this instance keeps them as busy as one may.
+    package var isFull: Bool
 
     package init(
         partitionCount: Int,
         assignedCount: Int,
         laggingCount: Int,
         busyShare: Double,
-        bound: Int? = nil
+        bound: Int? = nil,
+        isFull: Bool = false
     ) {
         self.partitionCount = partitionCount
         self.assignedCount = assignedCount
         self.laggingCount = laggingCount
         self.busyShare = busyShare
         self.bound = bound
+        self.isFull = isFull
     }
 
     /// 0 where this instance has no partitions and so knows nothing: the largest value counts.
@@ -42,7 +46,8 @@ package struct UsefulReplicas: Equatable, Sendable {
         let others = Double(partitionCount) / Double(assignedCount)
         let byLag = (Double(laggingCount) * others).rounded(.up)
         let byWork = (others * busyShare / Self.busyShareMax).rounded(.up)
-        let wanted = Int(max(byLag, byWork))
+        // What waits for those outside is in no lag.
+        let wanted = max(Int(max(byLag, byWork)), isFull ? bound ?? 0 : 0)
         return min(max(min(wanted, bound ?? wanted), 1), partitionCount)
     }
 }

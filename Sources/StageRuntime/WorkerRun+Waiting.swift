@@ -35,7 +35,8 @@ extension WorkerRun {
     /// - Returns: whether the worker was told to stop.
     func heed(_ event: ProcessSignals.Event?, _ stage: any Stage) -> Bool {
         if event == .reload {
-            (stage as? any ReloadingStage)?.reload()
+            let fault = (stage as? any ReloadingStage)?.reload()
+            health.setCondition("settings", fault?.sentence)
         }
         return event?.isStop == true
     }

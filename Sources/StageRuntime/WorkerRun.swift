@@ -40,7 +40,7 @@ package final class WorkerRun {
     private let fetchWaitMilliseconds: Int?
     private let log: Log
     private let metrics = Metrics()
-    private let health = Health()
+    let health = Health()
     private let board = StatusBoard()
     private var absence = BrokerAbsence()
     private let makeStage: (WorkerServices) throws -> any Stage

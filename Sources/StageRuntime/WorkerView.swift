@@ -169,14 +169,15 @@ package final class WorkerView {
             }
         }
         // The topic that is furthest behind counts: one member reads the same numbers of each.
-        let bound = (stage as? any BoundedStage)?.usefulReplicaBound
+        let bounded = stage as? any BoundedStage
         return assignedCounts.map { topic, assignedCount in
             UsefulReplicas(
                 partitionCount: statistics.partitionCounts[topic] ?? assignedCount,
                 assignedCount: assignedCount,
                 laggingCount: laggingCounts[topic] ?? 0,
                 busyShare: busyShare,
-                bound: bound
+                bound: bounded?.usefulReplicaBound,
+                isFull: bounded?.isFull ?? false
             ).count
         }
         .max() ?? 0

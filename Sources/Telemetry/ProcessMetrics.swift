@@ -34,6 +34,11 @@ package enum ProcessMetrics {
             "kafka_up",
             help: "1 while Kafka answers this worker, 0 while it is away and the worker waits."
         ).series()
+        let refused = metrics.gauge(
+            "file_refused",
+            help: "1 while a file of apps, keys, roots or rates cannot be read again: what was read"
+                + " before is in force, and without it the next start may fail."
+        ).series()
         let idle = metrics.gauge(
             "loop_idle_seconds",
             help: "How long ago the worker's loop began its last turn; beyond 60 s it hangs."
@@ -41,6 +46,8 @@ package enum ProcessMetrics {
         metrics.beforeRendering {
             idle.set(Double(health.idleMilliseconds) / 1_000)
             kafka.set(health.hasCondition("kafka") ? 0 : 1)
+            let isRefused = health.hasCondition("settings") || health.hasCondition("rates")
+            refused.set(isRefused ? 1 : 0)
             // What cannot be read stays as it was.
             residentByteCount().map { resident.set(Double($0)) }
             processor.set(WallClock.processorSeconds())

@@ -11,17 +11,25 @@ final class DecodeStage: ReloadingStage {
 
     private var decoder = ReceivedDecoder()
     private var apps: ReceivedDecoder.Apps
-    private let reloadApps: () -> AppsFile?
+    private let reloadApps: () throws(ConfigurationFault) -> AppsFile?
 
     /// `reloadApps` gives the apps file as it is now; nil keeps the apps known so far.
-    init(apps: AppsFile, reloadApps: @escaping () -> AppsFile? = { nil }) {
+    init(
+        apps: AppsFile,
+        reloadApps: @escaping () throws(ConfigurationFault) -> AppsFile? = { nil }
+    ) {
         self.apps = ReceivedDecoder.Apps(apps)
         self.reloadApps = reloadApps
     }
 
-    func reload() {
-        if let apps = reloadApps() {
-            self.apps = ReceivedDecoder.Apps(apps)
+    func reload() -> ConfigurationFault? {
+        do throws(ConfigurationFault) {
+            if let file = try reloadApps() {
+                apps = ReceivedDecoder.Apps(file)
+            }
+            return nil
+        } catch {
+            return error
         }
     }
 

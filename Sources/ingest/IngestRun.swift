@@ -149,7 +149,10 @@ struct IngestRun {
                     }
                     producer.nameTargets()
                 },
-                reload: { readRootsAgain(for: loop, configuration, log) }
+                reload: {
+                    let fault = readRootsAgain(for: loop, configuration, log)
+                    health.setCondition("settings", fault)
+                }
             )
         } catch  where loop.isStopping {
             let ended = WorkerRun.end(for: error)
@@ -188,24 +191,27 @@ struct IngestRun {
         return Door(hosts: hosts, keys: keys, pseudonyms: pseudonyms, notifications: notifications)
     }
 
+    /// - Returns: what is wrong with them; those read before are trusted then.
     private static func readRootsAgain(
         for loop: IngestLoop,
         _ configuration: Configuration,
         _ log: Log
-    ) {
+    ) -> String? {
         do throws(ConfigurationFault) {
             // Whoever took out a key must not believe that it is refused from now on.
             guard let roots = try configuration.appleRoots() else {
                 log.info("nothing was read again: keys and all else are read at a start")
-                return
+                return nil
             }
             loop.trust(roots)
             log.info(
                 "only Apple's roots were read again: keys and all else are read at a start",
                 ("roots", .integer(Int64(roots.count)))
             )
+            return nil
         } catch {
             log.settingsCannotBeReadAgain(error)
+            return error.sentence
         }
     }
 

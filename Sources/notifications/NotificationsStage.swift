@@ -61,14 +61,16 @@ final class NotificationsStage: ReloadingStage {
         gaps = GapWatch(before: before(isOurs))
     }
 
-    func reload() {
+    func reload() -> ConfigurationFault? {
         do throws(ConfigurationFault) {
             let files = try load()
             verifier = SignedDataVerifier(roots: files.roots)
             take(files.apps)
             log?.settingsWereReadAgain(files.apps)
+            return nil
         } catch {
             log?.settingsCannotBeReadAgain(error)
+            return error
         }
     }
 

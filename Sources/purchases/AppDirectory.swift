@@ -33,12 +33,15 @@ final class AppDirectory: PurchaseApps {
         file.app(appAppleID: appAppleID)?.bundleID
     }
 
-    func reload() {
+    @discardableResult
+    func reload() -> ConfigurationFault? {
         do throws(ConfigurationFault) {
             file = try AppsFile.load(path)
             log.settingsWereReadAgain(file)
+            return nil
         } catch {
             log.settingsCannotBeReadAgain(error)
+            return error
         }
     }
 }

@@ -30,10 +30,11 @@ extension PurchasesStage: ReloadingStage {
     }
 
     /// Reads the apps again, and the rates at the next look.
-    func reload() {
-        (apps as? AppDirectory)?.reload()
+    func reload() -> ConfigurationFault? {
+        let fault = (apps as? AppDirectory)?.reload()
         metrics.expect(apps: apps.appAppleIDs)
         (rates as? RatesFile)?.reload()
+        return fault
     }
 }
 

@@ -80,15 +80,15 @@ final class AppBook {
 
     /// Reads the files again: all of them are good, or nothing changes.
     ///
-    /// - Returns: whether they are.
-    func reload() -> Bool {
+    /// - Returns: what is wrong with one of them.
+    func reload() -> ConfigurationFault? {
         do throws(ConfigurationFault) {
             (file, signers, verifier) = try Self.read(path: path, rootsPath: rootsPath, log)
             log.settingsWereReadAgain(file)
-            return true
+            return nil
         } catch {
             log.settingsCannotBeReadAgain(error)
-            return false
+            return error
         }
     }
 

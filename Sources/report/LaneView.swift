@@ -13,6 +13,8 @@ struct LaneView {
     /// Of the most urgent that is due in each queue, where something is.
     var deadlines: [SendQueue: Timestamp] = [:]
     private(set) var usefulReplicaBound = 1
+    /// Whether a queue with something ready has as many requests under way as it may.
+    private(set) var isFull = false
 
     mutating func answered(after wait: Milliseconds) {
         let seconds = Double(max(wait.count, 0)) / 1_000
@@ -23,6 +25,7 @@ struct LaneView {
     /// by what one instance can.
     mutating func bound(
         rates: [SendQueue: Double],
+        flightCounts: [SendQueue: Int],
         flightCountMax: Int
     ) {
         let waiting = rates.filter { deadlines[$0.key] != nil }
@@ -30,5 +33,6 @@ struct LaneView {
         let inFlight = (waiting.values.max() ?? 0) * (answerSeconds ?? 0) / Double(flightCountMax)
         let processor = waiting.values.reduce(0, +) / Self.processorRequestsPerSecond
         usefulReplicaBound = max(Int(max(inFlight, processor).rounded(.up)), 1)
+        isFull = waiting.keys.contains { flightCounts[$0, default: 0] >= flightCountMax }
     }
 }

@@ -37,6 +37,7 @@ extension ReportStage {
 
 extension ReportStage: BoundedStage {
     var usefulReplicaBound: Int { sender.view.usefulReplicaBound }
+    var isFull: Bool { sender.view.isFull }
 }
 
 extension ReportStage: ShowingStage {

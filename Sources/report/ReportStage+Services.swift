@@ -113,9 +113,9 @@ extension ReportPolicy {
 
 extension ReportStage: ReloadingStage {
     /// Reads the apps and their keys again, and lets every lane try them with its next request.
-    func reload() {
+    func reload() -> ConfigurationFault? {
         guard let apps else {
-            return
+            return nil
         }
         let before = apps.appAppleIDs
         // Lanes that stopped try again in any case: the fault may be another app's.
@@ -123,8 +123,8 @@ extension ReportStage: ReloadingStage {
             sender.reload()
             wake()
         }
-        guard apps.reload() else {
-            return
+        if let fault = apps.reload() {
+            return fault
         }
         metrics.expect(apps: apps.appAppleIDs)
         // One that was taken out has no key any more.
@@ -132,5 +132,6 @@ extension ReportStage: ReloadingStage {
             sender.apple.reloadKey(appAppleID: appAppleID)
             sender.apple.startWithFirstKey(appAppleID: appAppleID)
         }
+        return nil
     }
 }

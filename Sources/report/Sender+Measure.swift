@@ -16,6 +16,7 @@ extension Sender {
         view.bound(
             rates: lanes.filter { maySend($0.key.lane) }
                 .mapValues { $0.limiter.rateFound(now: now) },
+            flightCounts: lanes.mapValues(\.flightCount),
             flightCountMax: limits.flightCountMax
         )
     }

@@ -1,4 +1,5 @@
 import Foundation
+import StageRuntime
 import Telemetry
 import Testing
 
@@ -40,7 +41,7 @@ import Testing
         #expect(Self.series(of: metrics).sorted() == expected(1))
         let apps = #"{"apps":[{"appAppleId":1,"bundleId":"a"},{"appAppleId":2,"bundleId":"b"}]}"#
         try Data(apps.utf8).write(to: file)
-        stage.reload()
+        #expect(stage.reload() == nil)
         #expect(Self.series(of: metrics).sorted() == expected(1) + expected(2))
     }
 
@@ -60,7 +61,7 @@ import Testing
         #expect(apps.bundleID(of: 1) == "b")
         for text in ["{", "[]"] {
             try write(text)
-            apps.reload()
+            #expect(apps.reload()?.setting == "TOLLWAY_APPS_FILE")
             #expect(apps.bundleID(of: 1) == "b")
         }
         let written = lines.all

@@ -320,12 +320,15 @@ import TokenWire
         for _ in 0..<200 {
             view.answered(after: .seconds(2))
         }
-        view.bound(rates: [queue: 5_000], flightCountMax: 256)
-        #expect(view.usefulReplicaBound == 1, "nothing waits")
+        func bound(by rate: Double, inFlight count: Int = 0) {
+            view.bound(rates: [queue: rate], flightCounts: [queue: count], flightCountMax: 256)
+        }
+        bound(by: 5_000, inFlight: 256)
+        #expect(view.usefulReplicaBound == 1 && !view.isFull, "nothing waits")
         view.deadlines[queue] = ReportBench.start
-        view.bound(rates: [queue: 5], flightCountMax: 256)
-        #expect(view.usefulReplicaBound == 1)
-        view.bound(rates: [queue: 1_000], flightCountMax: 256)
-        #expect(view.usefulReplicaBound == 8)
+        bound(by: 5, inFlight: 10)
+        #expect(view.usefulReplicaBound == 1 && !view.isFull)
+        bound(by: 1_000, inFlight: 256)
+        #expect(view.usefulReplicaBound == 8 && view.isFull)
     }
 }

@@ -209,4 +209,23 @@ import TokenDomain
         )
         #expect(replicas.count == count)
     }
+
+    /// Goal: where Apple answers slowly, and its instance has all its requests under way, more are wanted,
+    /// though nothing lags.
+    @Test(arguments: [(false, 8, 1), (true, 8, 8), (true, 1, 1), (true, 40, 12)])
+    func `are as many as those outside keep busy, once one is full`(
+        isFull: Bool,
+        bound: Int,
+        count: Int
+    ) {
+        let replicas = UsefulReplicas(
+            partitionCount: 12,
+            assignedCount: 6,
+            laggingCount: 0,
+            busyShare: 0.1,
+            bound: bound,
+            isFull: isFull
+        )
+        #expect(replicas.count == count)
+    }
 }

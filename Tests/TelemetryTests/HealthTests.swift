@@ -61,6 +61,26 @@ import Testing
         #expect(line() == "tollway_loop_idle_seconds 0")
     }
 
+    /// Goal: a file that was damaged, and is read again, is seen before the next start fails for it.
+    @Test func `shows Prometheus that a file cannot be read again`() {
+        let (health, _) = bench()
+        let metrics = Metrics()
+        ProcessMetrics.register(in: metrics, worker: "report", health: health)
+        func isRefused() -> Bool {
+            String(decoding: metrics.render(), as: UTF8.self).split(separator: "\n")
+                .contains("tollway_file_refused 1")
+        }
+        #expect(!isRefused())
+        for condition in ["settings", "rates"] as [StaticString] {
+            health.setCondition(condition, "line 3 is no key")
+            #expect(isRefused())
+            health.setCondition(condition, nil)
+            #expect(!isRefused())
+        }
+        health.setCondition("apple", "fails")
+        #expect(!isRefused())
+    }
+
     @Test func `shows that Apple is away and fails nothing for it`() {
         let (health, _) = bench()
         health.setStarted()
