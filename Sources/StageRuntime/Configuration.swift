@@ -237,9 +237,7 @@ package struct Configuration: Sendable, Equatable {
             try StateDirectory.requireWritable(path)
             return true
         } catch {
-            // What is full was written to, and is another finding.
-            guard case .diskFull = error else { return false }
-            return true
+            return false
         }
     }
 

@@ -27,8 +27,12 @@ final class Restore {
     private var batch = RecordBatch()
     /// How often a slice was asked for: those that nobody answers take turns.
     private(set) var tryCount = 0
+    /// Between two answers that another process holds the store: what was not asked for longer may have been
+    /// let go meanwhile.
+    static let lockedGapMillisecondsMax: Int64 = 10_000
     /// Since when another process holds the store, by the monotonic clock; nil where none does.
     private(set) var lockedSince: Int64?
+    private var lockedAskedAt: Int64 = 0
     private let monotonicMilliseconds: () -> Int64
     private var missingCount = 0
     /// Records read so far, for the progress line and the metric.
@@ -159,8 +163,9 @@ final class Restore {
             if lockedSince == nil {
                 telemetry.locked(partition: partition, because: message)
             }
-            let since = lockedSince ?? now
-            lockedSince = since
+            let isAskedAnew = now - lockedAskedAt > Self.lockedGapMillisecondsMax
+            let since = isAskedAnew ? now : lockedSince ?? now
+            (lockedSince, lockedAskedAt) = (since, now)
             guard now - since < Self.lockedMillisecondsMax else {
                 throw WorkerEnd(
                     exitCode: 75,

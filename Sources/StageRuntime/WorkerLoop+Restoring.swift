@@ -8,8 +8,10 @@ extension WorkerLoop {
     package var restoring: [(partition: Int32, progress: (next: Int64, end: Int64)?)] {
         restores.map { ($0.partition, $0.progress) }
     }
-    /// One whose state another process holds; nil where there is none.
-    var lockedPartition: Int32? { restores.first { $0.lockedSince != nil }?.partition }
+    /// One whose state another process holds, where all that are left are held; nil else.
+    var lockedPartition: Int32? {
+        restores.allSatisfy { $0.lockedSince != nil } ? restores.first?.partition : nil
+    }
 
     /// Refuses shares of topics that are read together where their partition numbers differ.
     ///

@@ -273,7 +273,8 @@ package final class WorkerRun {
             tombstoneMilliseconds: cluster.tombstoneMilliseconds,
             clockMilliseconds: { WallClock.nowMilliseconds() }
         )
-        // Another user's, of a partition that this worker had: it would join its group, and end.
+        // Another user's, from an earlier start: it would join its group, and end.
+        try Self.checkStateFolder(directory.path)
         let count = worker.changelog.flatMap {
             cluster.partitionCounts[$0.name(prefix: configuration.topicPrefix)]
         }

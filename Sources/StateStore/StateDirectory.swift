@@ -41,8 +41,8 @@ package final class StateDirectory {
 
     /// Makes a folder where there is none, and a file in it that is removed at once.
     ///
-    /// - Throws: ``StoreFault/failed(message:)`` where they cannot be made: a read-only file system, or
-    ///   another user's folder; ``StoreFault/diskFull(message:)``.
+    /// - Throws: ``StoreFault/failed(message:)`` where they may not be made: a read-only file system, or
+    ///   another user's folder; ``StoreFault/diskFull(message:)`` where they cannot be made now.
     package static func makeWritable(_ path: String) throws(StoreFault) {
         var error = cstore_error()
         guard unsafe cstore_make_folder(path, &error) == 0 else {
@@ -57,10 +57,12 @@ package final class StateDirectory {
     package static func requireWritable(_ path: String) throws(StoreFault) {
         let probe = "\(path)/.writable-\(getpid())"
         let descriptor = unsafe Glibc.open(probe, O_CREAT | O_WRONLY | O_CLOEXEC, 0o600)
+        let code = errno
         guard descriptor >= 0 else {
-            let message = unsafe "\(path): \(String(cString: strerror(errno)))"
-            throw errno == ENOSPC || errno == EDQUOT
-                ? .diskFull(message: message) : .failed(message: message)
+            let message = unsafe "\(path): \(String(cString: strerror(code)))"
+            // Others pass: a disk that is full, too many open files.
+            throw [EACCES, EPERM, EROFS, ENOTDIR, ENOENT].contains(code)
+                ? .failed(message: message) : .diskFull(message: message)
         }
         _ = Glibc.close(descriptor)
         _ = unsafe unlink(probe)

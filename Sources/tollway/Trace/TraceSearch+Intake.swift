@@ -147,9 +147,10 @@ extension TraceSearch {
         }
         let from = received.timestamp - Self.slackMilliseconds
         let (id, needles, subjects) = (id, TokenNeedles(id: id), SubjectReader())
+        let inText = LineItemNeedle(id.text)
         let made =
             try topics.searchAll(.tokensDecoded, from: from, until: nil) { value in
-                Self.decoded(value)?.token.externalPurchaseID == id
+                inText.isIn(value) && Self.decoded(value)?.token.externalPurchaseID == id
             }
             + topics.searchAll(.deadLetters(.decode), from: from, until: nil) { value in
                 needles.isIn(value) && subjects.read(value).externalPurchaseID == id.text

@@ -103,7 +103,7 @@ struct TraceSearch {
             now: Timestamp(milliseconds: WallClock.nowMilliseconds()),
             outcome: outcome,
             unaccountedAt: isStateHidden ? nil : unaccountedAt,
-            passedBy: passedBy
+            passedBy: isOutputHidden ? nil : passedBy
         ).lines
     }
 
@@ -111,6 +111,15 @@ struct TraceSearch {
     private var isStateHidden: Bool {
         let name = topics.name(.reportState)
         return topics.openTransactions?.partitions.contains { $0.topic == name } ?? false
+    }
+
+    /// Whether an open transaction holds back what a stage may have made of the token.
+    private var isOutputHidden: Bool {
+        let made: [Topic] = [
+            .tokensDecoded, .tokensDistinct, .reportState, .deadLetters(.decode),
+        ]
+        let names = Set(made.map { topics.name($0) })
+        return topics.openTransactions?.partitions.contains { names.contains($0.topic) } ?? false
     }
 
     // MARK: Where
