@@ -10,6 +10,9 @@ final class Restore {
     static let recordCountMax = 10_000
     /// A predecessor that is ending, or a second instance about to be fenced, may hold the store.
     static let lockedMillisecondsMax: Int64 = 90_000
+    /// Between two answers that another process holds the store: what was not asked for longer may have been
+    /// let go meanwhile.
+    static let lockedGapMillisecondsMax: Int64 = 10_000
     /// Questions about a changelog's partition that Kafka does not know, or refuses: 45 s of them, as
     /// long as a topic or a right may be gone.
     static let missingCountMax = 45_000 / WorkerRun.retryMilliseconds
@@ -27,9 +30,6 @@ final class Restore {
     private var batch = RecordBatch()
     /// How often a slice was asked for: those that nobody answers take turns.
     private(set) var tryCount = 0
-    /// Between two answers that another process holds the store: what was not asked for longer may have been
-    /// let go meanwhile.
-    static let lockedGapMillisecondsMax: Int64 = 10_000
     /// Since when another process holds the store, by the monotonic clock; nil where none does.
     private(set) var lockedSince: Int64?
     private var lockedAskedAt: Int64 = 0

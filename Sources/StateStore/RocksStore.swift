@@ -145,8 +145,7 @@ package final class RocksStore: PartitionStore {
 
     /// Lets go of the folder.
     ///
-    /// A disk that takes no more leaves the store behind its changelog, as a
-    /// crash would: nothing is lost by not hearing of it.
+    /// A disk that takes no more leaves the store behind its changelog, as a crash would.
     @discardableResult
     package func close() -> StoreFault? {
         guard !isClosed else {

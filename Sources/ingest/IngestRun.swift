@@ -151,7 +151,7 @@ struct IngestRun {
                 },
                 reload: {
                     let fault = readRootsAgain(for: loop, configuration, log)
-                    health.setCondition("settings", fault)
+                    health.setCondition("settings", fault?.sentence)
                 }
             )
         } catch  where loop.isStopping {
@@ -196,7 +196,7 @@ struct IngestRun {
         for loop: IngestLoop,
         _ configuration: Configuration,
         _ log: Log
-    ) -> String? {
+    ) -> ConfigurationFault? {
         do throws(ConfigurationFault) {
             // Whoever took out a key must not believe that it is refused from now on.
             guard let roots = try configuration.appleRoots() else {
@@ -211,7 +211,7 @@ struct IngestRun {
             return nil
         } catch {
             log.settingsCannotBeReadAgain(error)
-            return error.sentence
+            return error
         }
     }
 

@@ -18,17 +18,10 @@ extension TraceSearch {
         let born = reportedFrom(told)
         let first = [told.map(\.timestamp).min(), received].compactMap { $0 }.min()
         let from = first.map { $0.subtracting(saturating: Self.slackMilliseconds) } ?? born
-        let isKnown = account?.isKnown == true || distinct.map { $0.role != .seen } == true
         let until = (told.map(\.timestamp).max() ?? accountAt).map { $0 + Self.repeatMilliseconds }
         let id = self.id
-        // Until dedupe has judged it, nothing says under which customer it came; what the ledger has was
-        // judged once, but for what was told as unknown.
-        let isUnjudged = !isKnown && outcome?.status ?? .unrecognizedToken == .unrecognizedToken
         let subjects = SubjectReader()
         let inText = LineItemNeedle(id.text)
-        let isDecoded: (Span<UInt8>) -> Bool = { value in
-            inText.isIn(value) && Self.decoded(value)?.token.externalPurchaseID == id
-        }
         // Else the key is the customer's, or the id itself: its records are few.
         let ownersKey = isUnjudged ? nil : key
         // Apple's notice may have been there long before the token.
@@ -38,7 +31,7 @@ extension TraceSearch {
             key: ownersKey,
             from: from,
             until: intakeUntil,
-            isWanted: isDecoded
+            isWanted: Self.isDecoded(id)
         )
         var texts: Set<String> = []
         for found in decoded {
@@ -124,6 +117,18 @@ extension TraceSearch {
         return Intake(received: cameIn.last, decoded: decoded.last)
     }
 
+    /// Whether dedupe, or report, has the token from a device or a link.
+    private var isKnown: Bool {
+        account?.isKnown == true || distinct.map { $0.role != .seen } == true
+    }
+
+    /// Whether dedupe has not judged it: nothing says under which customer it came.
+    ///
+    /// What the ledger has was judged once, but for what was told as unknown.
+    private var isUnjudged: Bool {
+        !isKnown && outcome?.status ?? .unrecognizedToken == .unrecognizedToken
+    }
+
     /// Whose group has read past the newest record of a token that no stage behind it knows.
     ///
     /// A stage commits what it makes of a record with the position behind that: what was not there yet
@@ -132,8 +137,7 @@ extension TraceSearch {
         intake: Intake,
         _ told: [TopicReader.Found]
     ) throws(LogFault) -> Worker? {
-        let isTold = outcome.map { $0.status != .unrecognizedToken } ?? false
-        guard told.isEmpty, account?.isKnown != true, !isTold, deadLetters.isEmpty else {
+        guard told.isEmpty, isUnjudged, deadLetters.isEmpty else {
             return nil
         }
         if let decoded = intake.decoded {
@@ -147,11 +151,9 @@ extension TraceSearch {
         }
         let from = received.timestamp - Self.slackMilliseconds
         let (id, needles, subjects) = (id, TokenNeedles(id: id), SubjectReader())
-        let inText = LineItemNeedle(id.text)
+        let decoded = Self.isDecoded(id)
         let made =
-            try topics.searchAll(.tokensDecoded, from: from, until: nil) { value in
-                inText.isIn(value) && Self.decoded(value)?.token.externalPurchaseID == id
-            }
+            try topics.searchAll(.tokensDecoded, from: from, until: nil, isWanted: decoded)
             + topics.searchAll(.deadLetters(.decode), from: from, until: nil) { value in
                 needles.isIn(value) && subjects.read(value).externalPurchaseID == id.text
             }
@@ -210,6 +212,14 @@ extension TraceSearch {
                         + Fact.text("requestId", token.requestID)
                 )
             )
+        }
+    }
+
+    /// Whether a record of `tokens.decoded` is of a token.
+    private static func isDecoded(_ id: TokenID) -> (Span<UInt8>) -> Bool {
+        let inText = LineItemNeedle(id.text)
+        return { value in
+            inText.isIn(value) && Self.decoded(value)?.token.externalPurchaseID == id
         }
     }
 

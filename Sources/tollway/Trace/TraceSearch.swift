@@ -102,23 +102,19 @@ struct TraceSearch {
             deadLetters: deadLetters,
             now: Timestamp(milliseconds: WallClock.nowMilliseconds()),
             outcome: outcome,
-            unaccountedAt: isStateHidden ? nil : unaccountedAt,
-            passedBy: isOutputHidden ? nil : passedBy
+            unaccountedAt: isHidden(.reportState) ? nil : unaccountedAt,
+            passedBy: isHidden(
+                .tokensDecoded,
+                .tokensDistinct,
+                .reportState,
+                .deadLetters(.decode)
+            ) ? nil : passedBy
         ).lines
     }
 
-    /// Whether an open transaction holds back some of report's state.
-    private var isStateHidden: Bool {
-        let name = topics.name(.reportState)
-        return topics.openTransactions?.partitions.contains { $0.topic == name } ?? false
-    }
-
-    /// Whether an open transaction holds back what a stage may have made of the token.
-    private var isOutputHidden: Bool {
-        let made: [Topic] = [
-            .tokensDecoded, .tokensDistinct, .reportState, .deadLetters(.decode),
-        ]
-        let names = Set(made.map { topics.name($0) })
+    /// Whether an open transaction holds back some of these topics.
+    private func isHidden(_ made: Topic...) -> Bool {
+        let names = made.map { topics.name($0) }
         return topics.openTransactions?.partitions.contains { names.contains($0.topic) } ?? false
     }
 
