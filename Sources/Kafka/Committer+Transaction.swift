@@ -29,9 +29,7 @@ extension Committer {
     }
 
     /// What the offsets of this transaction carry.
-    ///
-    /// It shows afterwards whether this very transaction was committed, also where no position moved.
-    private var mark: String { "tw.\(life).\(number)" }
+    private var mark: String { CommitMark.of(life: life, number: number) }
 
     private func committed(_ written: [TopicPartition: Int64]) -> CommitResult {
         refusedSince = nil
@@ -156,13 +154,7 @@ extension Committer {
     }
 
     private func positionList() -> UnsafeMutablePointer<rd_kafka_topic_partition_list_t> {
-        let list = unsafe PartitionList.make(positions.map { ($0.key, $0.value) })
-        for index in unsafe 0..<Int(list.pointee.cnt) {
-            // Text only: 2.0.2 cuts metadata at a zero byte (#4649).
-            unsafe list.pointee.elems[index].metadata = UnsafeMutableRawPointer(strdup(mark))
-            unsafe list.pointee.elems[index].metadata_size = mark.utf8.count
-        }
-        return unsafe list
+        unsafe PartitionList.make(positions.map { ($0.key, $0.value) }, mark: mark)
     }
 
     /// With what the group knows us by; aborts where it would not take offsets from us.

@@ -50,6 +50,8 @@ internal import Synchronization
         var memberID = ""
         /// A session ended, what was lost was given back, and nothing has been assigned since.
         var isJoiningAnew = false
+        /// Of the last assignment, how many positions somebody else had set.
+        var setElsewhereCount = 0
         var notes: [KafkaNote] = []
         var threadCount = 0
         var isClosing = false
@@ -278,7 +280,7 @@ internal import Synchronization
         // The ends after what is committed: that never passes an end of an earlier time.
         let ends = try edges(of: partitions, at: -1, &silentNodes)
         var positions: [TopicPartition: Int64] = [:]
-        var late: [String] = []
+        var (late, setElsewhere): ([String], [String]) = ([], [])
         for (index, partition) in partitions.enumerated() {
             let (position, start, end) = (committed[index].offset, starts[index], ends[index])
             guard position >= 0 else {
@@ -295,24 +297,37 @@ internal import Synchronization
                 return .failure(.recordsLost(partition, position: position, start: start, end: end))
             }
             positions[partition] = position
+            if !CommitMark.isOurs(committed[index].metadata) {
+                setElsewhere.append("\(partition) goes on at \(position)")
+            }
         }
-        note(late)
+        // Nobody misses what lay before: the group's positions may have been there and be forgotten, as
+        // Kafka does some time after its last member (`offsets.retention.minutes`).
+        note(
+            "UNREAD",
+            late,
+            "not at 0: what lay before was removed, and no offset says whether it was read"
+        )
+        note(
+            "SET_ELSEWHERE",
+            setElsewhere,
+            "which no worker of ours has set: what lies before and was not read is passed by"
+        )
+        state.withLock { $0.setElsewhereCount = setElsewhere.count }
         return .success(positions)
     }
 
-    /// Nobody misses what lay before: the group's positions may have been there and be forgotten, as Kafka
-    /// does some time after its last member (`offsets.retention.minutes`).
-    private func note(_ late: [String]) {
-        guard !late.isEmpty else {
+    private func note(_ facility: String, _ partitions: [String], _ because: String) {
+        guard !partitions.isEmpty else {
             return
         }
-        let named = late.prefix(Self.namedCountMax).joined(separator: ", ")
-        let rest = late.count - Self.namedCountMax
-        let text =
-            "\(named)\(rest > 0 ? " and \(rest) others so" : ""), not at 0: what lay before was removed,"
-            + " and no offset says whether it was read"
-        state.withLock { $0.notes.append(KafkaNote(level: 4, facility: "UNREAD", text: text)) }
+        let named = partitions.prefix(Self.namedCountMax).joined(separator: ", ")
+        let rest = partitions.count - Self.namedCountMax
+        let text = "\(named)\(rest > 0 ? " and \(rest) others so" : ""), \(because)"
+        state.withLock { $0.notes.append(KafkaNote(level: 4, facility: facility, text: text)) }
     }
+
+    var setElsewhereCount: Int { state.withLock { $0.setElsewhereCount } }
 
     /// What there is to say since the last call.
     func takeNotes() -> [KafkaNote] {

@@ -229,6 +229,10 @@ package final class KafkaLog: RecordLog {
     /// transaction of a predecessor may have to end first.
     package var isAssigning: Bool { handle.isAssigning }
 
+    /// How many of the positions that the last assignment began at were set by another program than ours:
+    /// records may have been passed by.
+    package var positionsSetElsewhere: Int { handle.inquiries.setElsewhereCount }
+
     /// Producers made since the start; more than one means fatal errors, unknown commit results or
     /// lost coordinators.
     package var producerCount: Int { handle.committer.producerCount }

@@ -216,7 +216,7 @@ extension LogClient {
         ofGroup group: String,
         topic: String
     ) throws(LogFault) {
-        let list = unsafe PartitionList.make(topic, positions)
+        let list = unsafe PartitionList.make(topic, positions, mark: CommitMark.byHand)
         var order = unsafe rd_kafka_AlterConsumerGroupOffsets_new(group, list)
         unsafe rd_kafka_topic_partition_list_destroy(list)
         defer { unsafe rd_kafka_AlterConsumerGroupOffsets_destroy(order) }

@@ -1,4 +1,5 @@
 internal import CLibrdkafka
+internal import Glibc
 
 /// Partitions with their offsets, as librdkafka reads and writes them.
 enum PartitionList {
@@ -15,14 +16,16 @@ enum PartitionList {
     /// Of one topic; the caller's to destroy.
     static func make(
         _ topic: String,
-        _ offsets: [(partition: Int32, offset: Int64)]
+        _ offsets: [(partition: Int32, offset: Int64)],
+        mark: String? = nil
     ) -> UnsafeMutablePointer<rd_kafka_topic_partition_list_t> {
-        unsafe make(offsets.map { (TopicPartition(topic: topic, partition: $0), $1) })
+        unsafe make(offsets.map { (TopicPartition(topic: topic, partition: $0), $1) }, mark: mark)
     }
 
-    /// Of any topics; the caller's to destroy.
+    /// Of any topics, each with a ``CommitMark`` where they are to be committed; the caller's to destroy.
     static func make(
-        _ places: [(partition: TopicPartition, offset: Int64)]
+        _ places: [(partition: TopicPartition, offset: Int64)],
+        mark: String? = nil
     ) -> UnsafeMutablePointer<rd_kafka_topic_partition_list_t> {
         guard let list = unsafe rd_kafka_topic_partition_list_new(Int32(places.count)) else {
             preconditionFailure("the library makes a list of any size")
@@ -30,6 +33,12 @@ enum PartitionList {
         for (place, offset) in places {
             let added = unsafe rd_kafka_topic_partition_list_add(list, place.topic, place.partition)
             unsafe added?.pointee.offset = offset
+            guard let mark else {
+                continue
+            }
+            // Text only: 2.0.2 cuts metadata at a zero byte (#4649).
+            unsafe added?.pointee.metadata = UnsafeMutableRawPointer(strdup(mark))
+            unsafe added?.pointee.metadata_size = mark.utf8.count
         }
         return unsafe list
     }

@@ -7,6 +7,7 @@ final class LagGauges {
     private let worker: Worker
     private let families: [(gauge: Gauge, value: (LagWatch.Partition) -> Double)]
     private let usefulReplicas: Gauge.Series
+    private let setElsewhere: Gauge.Series
     private var shown: Set<TopicPartition> = []
 
     init(worker: Worker, metrics: Metrics) {
@@ -56,6 +57,14 @@ final class LagGauges {
                     + " answer.",
                 labels: ["stage"]
             ).series(worker.rawValue)
+        setElsewhere =
+            metrics.gauge(
+                "positions_set_elsewhere",
+                help: "Partitions whose position in the group another program than a worker had set"
+                    + " when they were last assigned: what lay before it and was not read is"
+                    + " passed by.",
+                labels: ["stage"]
+            ).series(worker.rawValue)
     }
 
     /// Drops the series of what is not among these.
@@ -71,7 +80,11 @@ final class LagGauges {
         }
     }
 
-    func show(_ partitions: [TopicPartition: LagWatch.Partition], usefulReplicas count: Int) {
+    func show(
+        _ partitions: [TopicPartition: LagWatch.Partition],
+        usefulReplicas count: Int,
+        positionsSetElsewhere: Int
+    ) {
         keep(only: Set(partitions.keys))
         for (partition, lag) in partitions {
             for (gauge, value) in families {
@@ -80,5 +93,6 @@ final class LagGauges {
         }
         shown = Set(partitions.keys)
         usefulReplicas.set(Double(count))
+        setElsewhere.set(Double(positionsSetElsewhere))
     }
 }

@@ -384,6 +384,7 @@ package final class WorkerRun {
             statistics: recordLog.takeStatistics(),
             isAway: recordLog.isBrokerAway,
             producerCount: recordLog.producerCount,
+            positionsSetElsewhere: recordLog.positionsSetElsewhere,
             now: now
         )
     }

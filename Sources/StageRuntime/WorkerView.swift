@@ -123,6 +123,7 @@ package final class WorkerView {
         statistics text: [UInt8],
         isAway: Bool = false,
         producerCount: Int,
+        positionsSetElsewhere: Int = 0,
         now: Timestamp
     ) {
         nextLook = now + Self.lookInterval
@@ -142,7 +143,11 @@ package final class WorkerView {
         measureWork(now: now)
         underWaySince = loop.isCommitUnderWay ? underWaySince ?? now : nil
         let useful = usefulReplicas(loop, stage)
-        gauges.show(lag.partitions, usefulReplicas: useful)
+        gauges.show(
+            lag.partitions,
+            usefulReplicas: useful,
+            positionsSetElsewhere: positionsSetElsewhere
+        )
         board.publish(status(loop, stage, producerCount, useful, now: now))
     }
 

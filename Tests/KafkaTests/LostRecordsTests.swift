@@ -1,4 +1,5 @@
 import CKafka
+import CLibrdkafka
 import LocalKafka
 import RecordLogContract
 import Testing
@@ -221,6 +222,70 @@ struct `Records lost before they were read` {
             #expect(said == ["source/0 begins at \(start), source/1 begins at \(start)" + end])
             // The first is committed now.
             #expect(try join() == (positions, ["source/1 begins at \(start)" + end]))
+        }
+    }
+}
+
+/// What lies before such a position may never have been read.
+@Suite(.enabled(if: RealKafka.isThere, RealKafka.skipped))
+struct `A position that another program has set` {
+    /// As a group tool does it, or a consumer that is in the group by mistake.
+    private func set(_ places: [TopicPartition: Int64], group: String, _ world: KafkaWorld) throws {
+        let settings = unsafe rd_kafka_conf_new()
+        for (name, value) in [
+            ("bootstrap.servers", world.settings.bootstrapServers), ("group.id", group),
+        ] {
+            let result = unsafe rd_kafka_conf_set(settings, name, value, nil, 0)
+            #expect(result == RD_KAFKA_CONF_OK)
+        }
+        let client = try unsafe #require(rd_kafka_new(RD_KAFKA_CONSUMER, settings, nil, 0))
+        defer { unsafe rd_kafka_destroy(client) }
+        let list = unsafe PartitionList.make(places.map { ($0.key, $0.value) })
+        defer { unsafe rd_kafka_topic_partition_list_destroy(list) }
+        try until(world, "the coordinator takes no position") {
+            let code = unsafe rd_kafka_commit(client, list, 0)
+            return code == RD_KAFKA_RESP_ERR_NO_ERROR ? true : nil
+        }
+    }
+
+    @Test func `is told of until a worker has set it, and one that an operator sets is not`()
+        async throws
+    {
+        try await onThread {
+            let world = try RealKafka.shared.world(.exactlyOnce)
+            let source = try world.makeTopic(partitionCount: 3)
+            let target = try world.makeTopic(partitionCount: 1)
+            let places = (0..<3).map { TopicPartition(topic: source, partition: $0) }
+            let admin = try world.openAdmin()
+            defer { admin.close() }
+            try admin.commit([2: 0], ofGroup: "elsewhere-\(source)", topic: source)
+            try set([places[0]: 0], group: "elsewhere-\(source)", world)
+            func join(committing places: [TopicPartition]) throws -> ([String], Int) {
+                let member = try Member(
+                    world,
+                    group: "elsewhere",
+                    sources: [source],
+                    targets: [target]
+                )
+                defer { member.close() }
+                let log = try #require(member.log as? KafkaLog)
+                let said = log.takeNotes().filter { $0.facility == "SET_ELSEWHERE" }
+                #expect(said.allSatisfy { $0.level == 4 })
+                let count = log.positionsSetElsewhere
+                let starts = places.map { ($0, member.positions[$0] ?? 0) }
+                _ = try member.commit(
+                    OutputBatch(),
+                    positions: Dictionary(uniqueKeysWithValues: starts)
+                )
+                return (said.map(\.text), count)
+            }
+            let why =
+                "which no worker of ours has set: what lies before and was not read is passed by"
+            let told = try join(committing: [places[1]])
+            #expect(told == (["\(places[0]) goes on at 0, \(why)"], 1))
+            // Nobody has committed the first one since.
+            #expect(try join(committing: places) == told)
+            #expect(try join(committing: places) == ([], 0))
         }
     }
 }
