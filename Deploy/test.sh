@@ -22,16 +22,19 @@ sanitized=(
 
 # One that hangs ends here, and is named; the longest took 1,300 s on a busy machine.
 test_seconds_max=2400
+# By SIGINT, which swift hands on to the tests.
+limited=(timeout --foreground --signal=INT --kill-after=60 "$test_seconds_max")
 
 skipped=()
 failed=()
 issues=()
 began=$SECONDS
 log=$(mktemp)
+beside_log=$(mktemp)
 fuzz_log=$(mktemp)
-fuzzing=
+beside=
 # Told to end, the one in the background begins nothing more.
-trap 'rm -f "$log" "$fuzz_log"; [ -z "$fuzzing" ] || kill "$fuzzing" 2>/dev/null || true' EXIT
+trap 'rm -f "$log" "$beside_log" "$fuzz_log"; [ -z "$beside" ] || kill "$beside" 2>/dev/null || true' EXIT
 
 step() {
     printf '\n== %s (%d s)\n' "$1" $((SECONDS - began))
@@ -78,12 +81,16 @@ add_validators() {
 # test_run NAME ARGUMENT...: swift test without its line for every test; what failed is kept for the
 # end, where it is seen first.
 test_run() {
-    local name=$1 line code=0
+    local name=$1 code=0
     shift
     echo "this takes minutes; lines come at the end"
-    # SIGINT, which swift hands on to the tests.
-    timeout --foreground --signal=INT --kill-after=60 "$test_seconds_max" \
-        swift test "$@" >"$log" 2>&1 || code=$?
+    "${limited[@]}" swift test "$@" >"$log" 2>&1 || code=$?
+    test_result "$name" "$log" "$code"
+}
+
+# test_result NAME LOG CODE: says what a run of tests wrote, and keeps what failed.
+test_result() {
+    local name=$1 log=$2 code=$3 line
     if [ "$code" -ne 0 ]; then
         failed+=("$name")
         case $code in
@@ -91,7 +98,7 @@ test_run() {
             issues+=("$name did not end within $test_seconds_max s; these had begun:")
             while read -r line; do
                 issues+=("  $line")
-            done < <(begun_tests | head -n 20)
+            done < <(begun_tests "$log" | head -n 20)
             ;;
         esac
         grep -vE '^[^ ]+ +(Test|Suite|Test case) .*(started|passed)' "$log" | tail -n 200 || true
@@ -103,7 +110,15 @@ test_run() {
     grep -E '^[^ ]+ +Test run with ' "$log" || true
 }
 
-# begun_tests: those of the log without an end.
+# keep_skipped LOG: the tests that a run left out, and why, for the end.
+keep_skipped() {
+    local line
+    while read -r line; do
+        skipped+=("$line")
+    done < <(sed -nE 's/^[^ ]+ +(Test|Suite) (.*) skipped: (.*)$/\2: \3/p; s/^[^ ]+ +(Test|Suite) (.*) skipped\.?$/\2/p' "$1")
+}
+
+# begun_tests LOG: those without an end.
 begun_tests() {
     awk '
         / Test case / { next }
@@ -111,15 +126,7 @@ begun_tests() {
             if (sub(/ started\.$/, "")) open[$0] = 1
             else if (sub(/( with [0-9]+ test cases?)? (passed|failed) after .*/, "")) delete open[$0]
         }
-        END { for (name in open) print name }' "$log"
-}
-
-# keep_skipped: the tests that the last test_run left out, and why, for the end.
-keep_skipped() {
-    local line
-    while read -r line; do
-        skipped+=("$line")
-    done < <(sed -nE 's/^[^ ]+ +(Test|Suite) (.*) skipped: (.*)$/\2: \3/p; s/^[^ ]+ +(Test|Suite) (.*) skipped\.?$/\2/p' "$log")
+        END { for (name in open) print name }' "$1"
 }
 
 step 'what the build needs'
@@ -145,9 +152,24 @@ run format swift format lint --strict --parallel --recursive Package.swift Sourc
 run shellcheck shellcheck Deploy/*.sh .ci/run || true
 run 'what is deployed' Deploy/check.sh || true
 
+# In two processes, past swift, which runs one at a time: most tests of the command wait for a program,
+# and hold a thread of their process meanwhile.
 step 'tests'
-test_run tests --skip-build --skip '^(System|Kafka)Tests\.'
-keep_skipped
+echo "this takes minutes; lines come at the end"
+tests=$(swift build --show-bin-path)/tollwayPackageTests.xctest
+"${limited[@]}" "$tests" --testing-library swift-testing --filter '^(Tollway|Bench)Tests\.' \
+    >"$beside_log" 2>&1 &
+beside=$!
+code=0
+"${limited[@]}" "$tests" --testing-library swift-testing --skip '^(System|Kafka|Tollway|Bench)Tests\.' \
+    >"$log" 2>&1 || code=$?
+test_result tests "$log" "$code"
+keep_skipped "$log"
+code=0
+wait "$beside" || code=$?
+beside=
+test_result 'tests of the command' "$beside_log" "$code"
+keep_skipped "$beside_log"
 
 # Beside the tests of Kafka, which mostly wait: both take what these leave of the processors. What
 # the fuzzing finds is kept, and the next run begins with it; what the build says is said by the one
@@ -159,16 +181,16 @@ keep_skipped
     swift build --build-tests "${sanitized[@]}" >/dev/null 2>&1 || true
     exit "$code"
 ) &
-fuzzing=$!
+beside=$!
 
 # One after the other: each has a Kafka of its own, and sessions that a busy machine would end.
 step 'tests of Kafka, and fuzzing'
 test_run 'Kafka tests' --skip-build --no-parallel --filter '^KafkaTests\.'
-keep_skipped
+keep_skipped "$log"
 
 fuzz_code=0
-wait "$fuzzing" || fuzz_code=$?
-fuzzing=
+wait "$beside" || fuzz_code=$?
+beside=
 cat "$fuzz_log"
 case $fuzz_code in
 0) ;;
@@ -179,7 +201,7 @@ esac
 # Apart from the others: a storm starves whoever shares two cores with it.
 step 'system tests'
 test_run 'system tests' --skip-build --filter '^SystemTests\.'
-keep_skipped
+keep_skipped "$log"
 
 step 'our C under Address and UB sanitizers'
 if run 'sanitizer build' swift build --build-tests "${sanitized[@]}" >/dev/null; then
