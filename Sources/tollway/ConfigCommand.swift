@@ -1,7 +1,8 @@
+internal import Foundation
+internal import Kafka
 internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
-internal import Foundation
 
 /// `tollway config`: what the environment makes of each program.
 enum ConfigCommand {
@@ -80,9 +81,22 @@ enum ConfigCommand {
                 let shortfalls = try configuration.checkFiles()
                 warnings = shortfalls.keys
                 fault = shortfalls.rates
+                try Self.checkKafka(configuration)
             } catch {
                 fault = error
                 starts = false
+            }
+        }
+
+        /// The client library finds only at its start which of its settings do not go together, and what is
+        /// wrong with a certificate; Kafka itself is not asked.
+        private static func checkKafka(
+            _ configuration: Configuration
+        ) throws(ConfigurationFault) {
+            do throws(LogFault) {
+                try KafkaAdmin(settings: configuration.kafka).close()
+            } catch {
+                throw .refused(setting: Setting.kafkaPrefix + "*", because: error.sentence)
             }
         }
 

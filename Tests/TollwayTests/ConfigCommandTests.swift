@@ -19,6 +19,17 @@ import Testing
         #expect(one.output == "dedupe: ok\n")
     }
 
+    @Test func `finds settings of the client library that do not go together`() throws {
+        let run = try TollwayProcess.run(
+            ["config", "check", "--worker", "dedupe", "-o", "json"],
+            environment: ["TOLLWAY_KAFKA_SECURITY_PROTOCOL": "sasl_plaintext"]
+        )
+        #expect(run.exitCode == 1)
+        let worker = try #require((try run.object()["workers"] as? [[String: Any]])?.first)
+        #expect(worker["setting"] as? String == "TOLLWAY_KAFKA_*")
+        #expect(worker["starts"] as? Bool == false)
+    }
+
     @Test func `reads the files that the workers would read`() throws {
         let folder = try TemporaryFolder()
         let apps = try folder.file("apps.json", Data(#"{"apps":[{"appAppleId":1}]}"#.utf8))
