@@ -9,6 +9,9 @@ let strict: [SwiftSetting] = [
     .strictMemorySafety(),
     .treatAllWarnings(as: .error),
 ]
+/// Optimized in debug builds too, with all checks but `assert`: where the tests' simulations and stores of
+/// a million keys spend most of their time, and little code.
+let busy: [SwiftSetting] = strict + [.unsafeFlags(["-O"], .when(configuration: .debug))]
 /// Indirect calls and returns land only where one is meant, on processors that check it.
 #if arch(x86_64)
     let protectedBranches: [CSetting] = [.unsafeFlags(["-fcf-protection=full"])]
@@ -46,12 +49,17 @@ func shim(_ name: String, over system: [String]) -> Target {
 }
 
 /// `data` are files that become part of the program: workers have no Foundation to find them by.
-func library(_ name: String, _ dependencies: [String] = [], data: [String] = []) -> Target {
+func library(
+    _ name: String,
+    _ dependencies: [String] = [],
+    data: [String] = [],
+    settings: [SwiftSetting] = strict
+) -> Target {
     .target(
         name: name,
         dependencies: dependencies.map { .init(stringLiteral: $0) },
         resources: data.map { .embedInCode($0) },
-        swiftSettings: strict
+        swiftSettings: settings
     )
 }
 
@@ -154,13 +162,13 @@ let package = Package(
 
         // A Swift face for each C target; they know bytes, not tokens.
         // Kafka asks the library itself for what needs no callback: metadata, admin requests.
-        library("Kafka", ["CKafka", "CLibrdkafka"]),
+        library("Kafka", ["CKafka", "CLibrdkafka"], settings: busy),
         library("HTTPServer", ["CHTTPServer"]),
         library("HTTPClient", ["CHTTPClient"]),
         library("Crypto", ["CCrypto"]),
-        library("StateStore", ["CStore", "Kafka"]),
+        library("StateStore", ["CStore", "Kafka"], settings: busy),
 
-        library("TokenWire", ["TokenDomain", "CText"]),
+        library("TokenWire", ["TokenDomain", "CText"], settings: busy),
         library("AppStoreAPI", ["TokenDomain", "TokenWire", "HTTPClient", "Crypto"]),
         library("Telemetry", ["HTTPServer"]),
         library(
@@ -316,7 +324,7 @@ let package = Package(
             name: "Simulation",
             dependencies: ["Kafka", "StateStore", "StageRuntime", "TokenDomain", "AppStoreAPI"],
             path: "Tests/Simulation",
-            swiftSettings: strict
+            swiftSettings: busy
         ),
         tests(
             "StageRuntimeTests",
