@@ -17,9 +17,10 @@ enum ConfigCommand {
         summary: "whether each worker could start with this environment",
         options: [program],
         details: """
-            Reads TOLLWAY_* as the workers would, and the files that it names. Prints a line
-            for each worker; exit 1 if one of them would refuse to start, or would start without
-            the exchange rates that are named. A key that cannot be read beside one that can is
+            Reads TOLLWAY_* as the workers would, and the files that it names, and starts the
+            client library with its settings, asking Kafka nothing. Prints a line for each
+            worker; exit 1 if one of them would refuse to start, or would start without the
+            exchange rates that are named. A key that cannot be read beside one that can is
             told, and is no failure.
             """,
         run: runCheck
