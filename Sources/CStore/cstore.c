@@ -89,11 +89,13 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len,
     shared->read_options = rocksdb_readoptions_create();
     shared->scan_options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_fill_cache(shared->scan_options, 0);
+    spiller_open(&shared->spiller);
     return shared;
 }
 
 void cstore_shared_destroy(cstore_shared *shared)
 {
+    spiller_close(&shared->spiller);
     rocksdb_readoptions_destroy(shared->scan_options);
     rocksdb_readoptions_destroy(shared->read_options);
     rocksdb_ingestexternalfileoptions_destroy(shared->ingest_options);
@@ -155,7 +157,7 @@ cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error
     if (filter_open(store, error) != 0) {
         filter_drop(store);
         close_files(store);
-        front_free(store);
+        front_drop(store);
         goto fail;
     }
     shared->store_count++;
@@ -184,7 +186,7 @@ void await_flush(cstore *store)
 
 int cstore_close(cstore *store, cstore_error *error)
 {
-    int result = front_spill(store, error);
+    int result = spill_all(store, error);
     uint64_t sequence = rocksdb_get_latest_sequence_number(store->db);
     if (store->filter_source != NULL)
         filter_drop(store);
@@ -197,7 +199,8 @@ int cstore_close(cstore *store, cstore_error *error)
     filter_free(&store->filter);
     floors_free(store);
     store->shared->store_count--;
-    front_free(store);
+    front_drop(store);
+    leaving_drop(store);
     buffer_free(&store->values);
     buffer_free(&store->scratch);
     free(store->path);
@@ -208,13 +211,15 @@ int cstore_close(cstore *store, cstore_error *error)
 int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_t *last,
                  size_t last_len, cstore_error *error)
 {
+    if (spill_poll(store, error) != 0)
+        return -1;
     if (!front_add(store, changes, len) || !front_add(store, last, last_len)) {
         /* Half a batch must not reach a file: the store is behind then, as after a crash. */
-        front_free(store);
+        front_drop(store);
         floors_free(store);
         return fail_with(error, CSTORE_FAILED, "no memory");
     }
-    if (front_is_full(store) && front_spill_to_file(store, error) != 0)
+    if (front_is_full(store) && spill_full(store, error) != 0)
         return -1;
     return store->is_restoring ? 0 : filter_renew(store, error);
 }
@@ -237,5 +242,6 @@ int cstore_restore_end(cstore *store, cstore_error *error)
 cstore_usage cstore_measure(const cstore *store)
 {
     return (cstore_usage){.filter_len = filter_len(&store->filter),
-                          .front_len = store->front.changes.len};
+                          .front_len = store->front.changes.len
+                              + store->leaving.front.changes.len};
 }

@@ -2,6 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The newest first: what waits, and what is on its way to RocksDB, which may have it already. */
+#define PART_COUNT 2
+struct cursor_part {
+    struct front *front;
+    struct front_part found;
+    size_t next;
+};
+
 struct cstore_cursor {
     cstore *store;
     rocksdb_iterator_t *iterator; /* NULL where RocksDB has nothing of the range */
@@ -11,8 +19,7 @@ struct cstore_cursor {
     struct key_range range; /* as it was asked for */
     bool notes_floor;       /* with what is read first */
     struct floor_key stored; /* what RocksDB had next then; the end where it had none */
-    struct front_part front;
-    size_t next_change;
+    struct cursor_part parts[PART_COUNT];
     struct buffer entries;
 };
 
@@ -36,6 +43,14 @@ static void open_iterator(cstore_cursor *cursor, const struct key_range *range, 
         rocksdb_readoptions_set_fill_cache(cursor->options, 0);
     cursor->iterator = rocksdb_create_iterator_cf(store->db, cursor->options, store->family);
     rocksdb_iter_seek(cursor->iterator, (const char *)range->first, range->first_len);
+}
+
+static bool find_parts(cstore_cursor *cursor, const struct key_range *range, size_t group)
+{
+    for (size_t i = 0; i < PART_COUNT; i++)
+        if (!front_range(cursor->parts[i].front, range, group, &cursor->parts[i].found))
+            return false;
+    return true;
 }
 
 cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len,
@@ -62,6 +77,8 @@ cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start
         range.first_len = prefix_len + 1;
     }
     cursor->store = store;
+    cursor->parts[0].front = &store->front;
+    cursor->parts[1].front = &store->leaving.front;
     cursor->bounds = bounds;
     cursor->range = range;
     size_t group = group_len(store->shared, whole, prefix_len + 1);
@@ -72,11 +89,11 @@ cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start
         return cursor;
     if (store->is_restoring || !has_groups(store->shared, whole, prefix_len + 1)) {
         /* To look through all of the front would cost more. */
-        if (front_spill(store, error) != 0) {
+        if (spill_all(store, error) != 0) {
             cstore_cursor_close(cursor);
             return NULL;
         }
-    } else if (!front_range(store, &range, group, &cursor->front)) {
+    } else if (!find_parts(cursor, &range, group)) {
         cstore_cursor_close(cursor);
         fail_with(error, CSTORE_FAILED, "no memory");
         return NULL;
@@ -113,25 +130,41 @@ static bool is_in_rocksdb(const cstore_cursor *cursor)
     return cursor->iterator != NULL && rocksdb_iter_valid(cursor->iterator);
 }
 
-/* Append what comes next, if that is no removal.  false: no memory. */
+/* What a part of the cursor has next; false at its end. */
+static bool peek(const struct cursor_part *part, struct change *change)
+{
+    if (part->next == part->found.count)
+        return false;
+    change_read(part->front->changes.bytes, part->found.changes[part->next].position, change);
+    return true;
+}
+
+/* Append what comes next, if that is no removal: of what has the same key the newest, which lies in the
+ * first part.  false: no memory. */
 static bool take_next(cstore_cursor *cursor, size_t *count)
 {
+    struct change next = {0}, change;
+    bool is_next[PART_COUNT] = {false};
+    for (size_t i = 0; i < PART_COUNT; i++) {
+        if (!peek(&cursor->parts[i], &change))
+            continue;
+        int order = next.key == NULL
+            ? -1 : key_compare(change.key, change.key_len, next.key, next.key_len);
+        if (order < 0) {
+            memset(is_next, 0, sizeof is_next);
+            next = change;
+        }
+        is_next[i] = order <= 0;
+    }
     const uint8_t *key = NULL;
     size_t key_len = 0, value_len;
-    int order = -1; /* of the front's change to what RocksDB has */
-    struct change change;
+    int order = -1; /* of what the parts have to what RocksDB has */
     if (is_in_rocksdb(cursor)) {
         key = (const uint8_t *)rocksdb_iter_key(cursor->iterator, &key_len);
-        order = 1;
-    }
-    if (cursor->next_change < cursor->front.count) {
-        change_read(cursor->store->front.changes.bytes,
-                    cursor->front.changes[cursor->next_change].position, &change);
-        if (key != NULL)
-            order = key_compare(change.key, change.key_len, key, key_len);
+        order = next.key == NULL ? 1 : key_compare(next.key, next.key_len, key, key_len);
     }
     bool has_room = true;
-    bool is_appended = order > 0 || !change.is_removal;
+    bool is_appended = order > 0 || !next.is_removal;
     if (is_appended && cursor->notes_floor && *count == 0 && key != NULL)
         floor_key_set(&cursor->stored, key, key_len);
     if (order > 0) {
@@ -139,14 +172,22 @@ static bool take_next(cstore_cursor *cursor, size_t *count)
         has_room = append_entry(cursor, key, key_len, (const uint8_t *)value, value_len);
     } else {
         if (is_appended)
-            has_room = append_entry(cursor, change.key, change.key_len, change.value,
-                                    change.value_len);
-        cursor->next_change++;
+            has_room = append_entry(cursor, next.key, next.key_len, next.value, next.value_len);
+        for (size_t i = 0; i < PART_COUNT; i++)
+            cursor->parts[i].next += is_next[i];
     }
     if (order >= 0)
         rocksdb_iter_next(cursor->iterator);
     *count += is_appended;
     return has_room;
+}
+
+static bool is_at_end(const cstore_cursor *cursor)
+{
+    for (size_t i = 0; i < PART_COUNT; i++)
+        if (cursor->parts[i].next < cursor->parts[i].found.count)
+            return false;
+    return !is_in_rocksdb(cursor);
 }
 
 static void note_floor(cstore_cursor *cursor, size_t count)
@@ -167,8 +208,7 @@ int cstore_cursor_read(cstore_cursor *cursor, size_t count_max, cstore_entries *
     char *message = NULL;
     size_t count = 0;
     cursor->entries.len = 0;
-    while (count < count_max
-           && (cursor->next_change < cursor->front.count || is_in_rocksdb(cursor))) {
+    while (count < count_max && !is_at_end(cursor)) {
         if (!take_next(cursor, &count))
             return fail_with(error, CSTORE_FAILED, "no memory");
     }
@@ -188,7 +228,8 @@ void cstore_cursor_close(cstore_cursor *cursor)
         rocksdb_iter_destroy(cursor->iterator);
         rocksdb_readoptions_destroy(cursor->options);
     }
-    free(cursor->front.owned);
+    for (size_t i = 0; i < PART_COUNT; i++)
+        free(cursor->parts[i].found.owned);
     free(cursor->bounds);
     buffer_free(&cursor->entries);
     free(cursor);
@@ -203,7 +244,7 @@ uint64_t cstore_entry_hash(const uint8_t *key, size_t key_len, const uint8_t *va
 int cstore_checksum(cstore *store, int table, uint64_t *sum, cstore_error *error)
 {
     char *message = NULL;
-    if (front_spill(store, error) != 0)
+    if (spill_all(store, error) != 0)
         return -1;
     rocksdb_iterator_t *iterator = rocksdb_create_iterator_cf(
         store->db, store->shared->scan_options, store->family);

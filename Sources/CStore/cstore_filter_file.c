@@ -75,7 +75,7 @@ int filter_make(cstore *store, cstore_error *error)
     const uint8_t first = CSTORE_STATE;
     uint64_t count = estimated_key_count(store);
     filter_drop(store);
-    if (front_spill(store, error) != 0)
+    if (spill_all(store, error) != 0)
         return -1;
     store->filter.is_making =
         filter_add_layer(&store->filter, count + count * SPARE_PERCENT / 100);

@@ -1,8 +1,6 @@
 #include "cstore_internal.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /*
  * What was applied and is not in RocksDB yet.  Changes are collected here, by a hash of their keys, and
@@ -14,16 +12,10 @@
 #define SLOT_COUNT_MIN 256
 /* A front grows by this much more than it must, not by doubling: every partition has one. */
 #define FRONT_SPARE (128 * 1024)
-/* So many changes ahead their memory is asked for where they are read in another order than they lie:
- * a front is larger than the nearer caches. */
-#define SORTED_AHEAD 8
 /* Of a store that is restored: every merge that a larger file saves is time. */
 #define RESTORE_LEN_MAX (40 * 1024 * 1024)
 /* Slots for one more key would be half as many again. */
 #define RESTORE_KEY_COUNT_MAX (623 * 1024)
-/* Most readers cannot wait for a front to fill up.  So little goes to RocksDB's own memory: a file of its
- * own costs a millisecond, and merges. */
-#define MEMORY_LEN_MAX (512 * 1024)
 
 static uint32_t slot_hash(uint64_t hash)
 {
@@ -171,14 +163,18 @@ bool front_add(cstore *store, const uint8_t *changes, size_t len)
     return true;
 }
 
-void front_free(cstore *store)
+void front_free(struct front *front)
 {
-    struct front *front = &store->front;
-    store->shared->front_len -= front->changes.len;
     buffer_free(&front->changes);
     group_free(front);
     free(front->slots);
     *front = (struct front){0};
+}
+
+void front_drop(cstore *store)
+{
+    store->shared->front_len -= store->front.changes.len;
+    front_free(&store->front);
 }
 
 bool front_is_full(const cstore *store)
@@ -191,8 +187,7 @@ bool front_is_full(const cstore *store)
         && front->changes.len >= shared->front_len / shared->store_count;
 }
 
-/* The newest changes of all keys in their order; NULL: no memory. */
-static struct sorted_change *sorted_front(const struct front *front)
+struct sorted_change *front_sorted(const struct front *front)
 {
     struct sorted_change *sorted = malloc(front->key_count * sizeof *sorted);
     if (sorted == NULL)
@@ -209,115 +204,4 @@ static struct sorted_change *sorted_front(const struct front *front)
         return sorted;
     free(sorted);
     return NULL;
-}
-
-static void note_spilled(cstore *store, const struct change *change)
-{
-    group_spilled(store, change);
-    if (change->key[0] == CSTORE_DUE)
-        floor_lower(store, FLOOR_OF_ROCKSDB, change);
-}
-
-static void write_to_memory(cstore *store, const struct sorted_change *sorted, char **message)
-{
-    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    for (size_t i = 0; i < store->front.key_count; i++) {
-        struct change change;
-        change_read(store->front.changes.bytes, sorted[i].position, &change);
-        note_spilled(store, &change);
-        if (change.is_removal)
-            rocksdb_writebatch_delete(batch, (const char *)change.key, change.key_len);
-        else
-            rocksdb_writebatch_put(batch, (const char *)change.key, change.key_len,
-                                   (const char *)change.value, change.value_len);
-    }
-    rocksdb_write(store->db, store->shared->write_options, batch, message);
-    rocksdb_writebatch_destroy(batch);
-}
-
-static void write_file(cstore *store, const struct sorted_change *sorted, const char *path,
-                       char **message)
-{
-    const struct front *front = &store->front;
-    rocksdb_sstfilewriter_t *writer =
-        rocksdb_sstfilewriter_create(store->shared->env_options, store->shared->options);
-    rocksdb_sstfilewriter_open(writer, path, message);
-    for (size_t i = 0; i < front->key_count && *message == NULL; i++) {
-        if (i + SORTED_AHEAD < front->key_count)
-            __builtin_prefetch(front->changes.bytes + sorted[i + SORTED_AHEAD].position);
-        struct change change;
-        change_read(front->changes.bytes, sorted[i].position, &change);
-        note_spilled(store, &change);
-        if (change.is_removal)
-            rocksdb_sstfilewriter_delete(writer, (const char *)change.key, change.key_len, message);
-        else
-            rocksdb_sstfilewriter_put(writer, (const char *)change.key, change.key_len,
-                                      (const char *)change.value, change.value_len, message);
-    }
-    if (*message == NULL)
-        rocksdb_sstfilewriter_finish(writer, message);
-    rocksdb_sstfilewriter_destroy(writer);
-}
-
-/* An empty write: it waits where merges are behind, and a file that comes in does not. */
-static void await_merges(cstore *store, char **message)
-{
-    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    rocksdb_write(store->db, store->shared->write_options, batch, message);
-    rocksdb_writebatch_destroy(batch);
-}
-
-/* Write a file and bring it in, behind what RocksDB has in memory: that is flushed first, for the
- * caller's own key is in every write, and so the two overlap. */
-static void write_and_bring_in(cstore *store, const struct sorted_change *sorted, const char *path,
-                               char **message)
-{
-    const char *const paths[1] = {path};
-    write_file(store, sorted, path, message);
-    if (*message == NULL)
-        await_merges(store, message);
-    await_flush(store);
-    if (*message == NULL)
-        rocksdb_ingest_external_file_cf(store->db, store->family, paths, 1,
-                                        store->shared->ingest_options, message);
-    /* A full disk has its space back. */
-    if (*message != NULL)
-        unlink(path);
-}
-
-static int spill(cstore *store, bool is_file, cstore_error *error)
-{
-    struct front *front = &store->front;
-    char path[STORE_PATH_LEN];
-    char *message = NULL;
-    if (front->key_count == 0)
-        return 0;
-    if (!path_in(store->path, "spill.sst", path))
-        return fail_with(error, CSTORE_FAILED, "the path of the store is too long");
-    /* One that a crash has left may be another name of a table that RocksDB took in: only the name
-     * goes, and nothing is written over. */
-    if (is_file && unlink(path) != 0 && errno != ENOENT)
-        return fail_errno(error, "removing a file that was left");
-    struct sorted_change *sorted = sorted_front(front);
-    if (sorted == NULL)
-        return fail_with(error, CSTORE_FAILED, "no memory");
-    if (is_file)
-        write_and_bring_in(store, sorted, path, &message);
-    else
-        write_to_memory(store, sorted, &message);
-    free(sorted);
-    if (message != NULL)
-        return fail(error, message, false);
-    front_free(store);
-    return 0;
-}
-
-int front_spill(cstore *store, cstore_error *error)
-{
-    return spill(store, store->front.changes.len > MEMORY_LEN_MAX, error);
-}
-
-int front_spill_to_file(cstore *store, cstore_error *error)
-{
-    return spill(store, true, error);
 }

@@ -63,7 +63,14 @@ static bool lookup_begin(cstore *store, size_t count, size_t keys_len, struct lo
     return true;
 }
 
-/* Ask the filter and the front; what they do not know goes on the list for RocksDB. */
+static bool find_in_memory(const cstore *store, int table, const uint8_t *key, size_t len,
+                           uint64_t hash, struct change *change)
+{
+    return front_find(&store->front, table, key, len, hash, change)
+        || front_find(&store->leaving.front, table, key, len, hash, change);
+}
+
+/* Ask the filter and the fronts; what they do not know goes on the list for RocksDB. */
 static void ask_memory(cstore *store, int table, const uint8_t *keys, const uint32_t *key_lens,
                        size_t count, int64_t *value_lens, struct lookup *lookup)
 {
@@ -81,7 +88,7 @@ static void ask_memory(cstore *store, int table, const uint8_t *keys, const uint
         value_lens[i] = UNKNOWN_KEY;
         if (table == CSTORE_STATE && !filter_may_have(&store->filter, hash))
             continue;
-        if (front_find(&store->front, table, key, key_lens[i], hash, &change)) {
+        if (find_in_memory(store, table, key, key_lens[i], hash, &change)) {
             value_lens[i] = IN_FRONT;
             continue;
         }
@@ -129,7 +136,7 @@ const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const u
                 rocksdb_free(lookup.messages[asked]);
             asked++;
         } else if (value_lens[i] == IN_FRONT) {
-            front_find(&store->front, table, key, key_lens[i], lookup.hashes[i], &change);
+            find_in_memory(store, table, key, key_lens[i], lookup.hashes[i], &change);
             value_lens[i] = change.is_removal ? -1 : (int64_t)change.value_len;
             has_room = take_value(store, change.value, change.value_len) && has_room;
         }

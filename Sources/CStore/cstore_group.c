@@ -246,10 +246,9 @@ bool is_kind(size_t group_len)
     return group_len == KIND_LEN;
 }
 
-bool front_range(cstore *store, const struct key_range *range, size_t group_len,
+bool front_range(struct front *front, const struct key_range *range, size_t group_len,
                  struct front_part *part)
 {
-    struct front *front = &store->front;
     *part = (struct front_part){0};
     if (front->link_count == 0)
         return true;

@@ -1,5 +1,6 @@
 #pragma once
 #include "cstore.h"
+#include <pthread.h>
 #include <rocksdb/c.h>
 #include <stdbool.h>
 
@@ -129,11 +130,44 @@ bool front_find(const struct front *front, int table, const uint8_t *key, size_t
 bool front_is_newest(const struct front *front, const struct change *change, size_t position);
 /* Whether the stores that share have more than they may, and this one no less than others. */
 bool front_is_full(const cstore *store);
-/* Hand all to RocksDB, as one: to its memory where it is little.  0, or -1. */
-int front_spill(cstore *store, cstore_error *error);
-/* The same, always as a file.  0, or -1. */
-int front_spill_to_file(cstore *store, cstore_error *error);
-void front_free(cstore *store);
+/* The newest changes of all keys in their order; NULL: no memory. */
+struct sorted_change *front_sorted(const struct front *front);
+void front_free(struct front *front);
+/* Free what a store has in memory for changes to come. */
+void front_drop(cstore *store);
+/* So many changes ahead their memory is asked for where they are read in another order than they lie:
+ * a front is larger than the nearer caches. */
+#define SORTED_AHEAD 8
+
+/* A front on its way to RocksDB, until RocksDB has it: read as the front is, and changed no more. */
+struct leaving {
+    struct front front;
+    struct sorted_change *sorted; /* NULL until its writer has them in order */
+    cstore_error error;
+    bool has_failed; /* RocksDB does not have it, and nobody writes it */
+};
+/* Writes what leaves the stores that share, one front at a time.  The store's thread makes the job and takes
+ * back what has become of it; between the two the store's `leaving` is only read. */
+struct spiller {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    cstore *job; /* NULL: none */
+    bool is_started, is_ended;
+    /* Of the store's thread: the last store whose front left; NULL where RocksDB has it. */
+    cstore *last;
+};
+void spiller_open(struct spiller *spiller);
+void spiller_close(struct spiller *spiller);
+/* Hand all to RocksDB, as one: to its memory where it is little.  0, or -1: all that it does not have stays
+ * where it was. */
+int spill_all(cstore *store, cstore_error *error);
+/* Have a front that is full go to RocksDB as a file, mostly by the spiller.  0, or -1. */
+int spill_full(cstore *store, cstore_error *error);
+/* Take note of what the spiller has brought to RocksDB.  0, or -1: it could not. */
+int spill_poll(cstore *store, cstore_error *error);
+/* Free what left a store that is closed and did not get to RocksDB. */
+void leaving_drop(cstore *store);
 
 /* Whether keys that begin with ${prefix}, which begins with its table, have groups. */
 bool has_groups(const cstore_shared *shared, const uint8_t *prefix, size_t len);
@@ -158,7 +192,7 @@ struct front_part {
 };
 /* The newest changes of the front in a range of keys of one kind that have groups: ${group_len} bytes are
  * those of the group that the range lies in, or 0.  false: no memory. */
-bool front_range(cstore *store, const struct key_range *range, size_t group_len,
+bool front_range(struct front *front, const struct key_range *range, size_t group_len,
                  struct front_part *part);
 /* Whether a group of so many bytes is all of a kind. */
 bool is_kind(size_t group_len);
@@ -193,9 +227,10 @@ void floor_lower(cstore *store, enum floor_of of, const struct change *change);
 void floors_free(cstore *store);
 
 struct cstore_shared {
+    struct spiller spiller;
     uint8_t groups[CSTORE_DUE + 1][256]; /* by table and kind, a cstore_grouping */
     size_t front_len_max; /* of the changes that wait in memory, of all stores */
-    size_t front_len; /* of what waits now */
+    size_t front_len; /* of what waits now, without what is leaving */
     size_t store_count; /* that are open */
     rocksdb_cache_t *cache;
     rocksdb_block_based_table_options_t *table_options;
@@ -216,6 +251,7 @@ struct cstore {
     struct buffer values;
     struct buffer scratch;
     struct front front;
+    struct leaving leaving;
     struct filter filter;
     rocksdb_iterator_t *filter_source; /* of the keys that are not in it yet; NULL where none are */
     struct floors floors; /* of the due table */

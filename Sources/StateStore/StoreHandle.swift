@@ -29,7 +29,8 @@ package final class StoreShared {
     ///   - cacheByteCount: blocks kept in memory, for all partitions together. Few are read twice, and
     ///     the system keeps files in memory as well.
     ///   - writeBufferByteCount: changes kept in memory by all partitions together. With more, the
-    ///     next partition that has its share or more writes a file, which costs some milliseconds.
+    ///     next partition that has its share or more writes a file; up to a third more waits until
+    ///     that is there.
     ///   - fileFilterBits: of memory a key, by which a file says what it may have. With 5 every tenth
     ///     file that lacks a key is read in vain for it, with 10 every hundredth.
     ///   - groups: which keys are scanned together.

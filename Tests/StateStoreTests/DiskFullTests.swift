@@ -77,6 +77,52 @@ struct `A store on a disk that fills up` {
         store.close()
     }
 
+    /// Of several stores a file is written beside what is applied, and its failure shows later.
+    @Test(arguments: [false, true])
+    func `is right about each of several stores`(hasSpaceWhenItCloses: Bool) throws {
+        let disk = try #require(SmallDisk(byteCount: 24 << 20))
+        try disk.takeSpace(byteCount: 12 << 20)
+        let shared = try shared()
+        let full = try (0..<6).map { try open(disk, "\($0)", shared) }
+        var applied: Int64 = 0
+        let fault = #expect(throws: StoreFault.self) {
+            for start in stride(from: 0, to: 400_000, by: 200) {
+                for store in full {
+                    try store.apply(
+                        .spread(start..<start + 200),
+                        changelogOffset: Int64(start) + 200
+                    )
+                }
+                applied = Int64(start) + 200
+            }
+        }
+        guard case .diskFull = fault else {
+            Issue.record("\(String(describing: fault))")
+            return
+        }
+        // What could not be written is there as before.
+        for store in full {
+            let keys = [0, Int(applied) - 1].map { StoreChanges.spreadKey($0) }
+            #expect(try store.get(keys).allSatisfy { $0 != nil })
+        }
+        if hasSpaceWhenItCloses {
+            try disk.makeSpace()
+        }
+        full.forEach { $0.close() }
+        if !hasSpaceWhenItCloses {
+            try disk.makeSpace()
+        }
+        for number in full.indices {
+            let store = try open(disk, "\(number)", shared)
+            let offset = store.changelogOffset ?? 0
+            #expect(!hasSpaceWhenItCloses || offset >= applied)
+            let fold = MemoryStore()
+            try fold.apply(.spread(0..<Int(offset)), changelogOffset: offset)
+            #expect(try store.checksum() == fold.checksum(), "store \(number), offset \(offset)")
+            store.close()
+        }
+    }
+
     /// RocksDB ends the process where a second write to its log fails, which lies on the same disk.
     @Test func `has nothing written to a log`() throws {
         let disk = try #require(SmallDisk(byteCount: 8 << 20))
@@ -121,11 +167,19 @@ struct `A store on a disk that fills up` {
         }
     }
 
-    private func open(_ disk: SmallDisk) throws -> RocksStore {
+    private func shared() throws -> StoreShared {
+        try StoreShared(cacheByteCount: 1 << 20, writeBufferByteCount: 256 << 10)
+    }
+
+    private func open(
+        _ disk: SmallDisk,
+        _ name: String = "store",
+        _ shared: StoreShared? = nil
+    ) throws -> RocksStore {
         try RocksStore(
-            path: disk.path + "/store",
+            path: disk.path + "/" + name,
             changelogIdentity: "topic",
-            shared: StoreShared(cacheByteCount: 1 << 20, writeBufferByteCount: 256 << 10),
+            shared: shared ?? self.shared(),
             clockMilliseconds: { 0 }
         )
     }

@@ -9,42 +9,51 @@ private let childPath = ProcessInfo.processInfo.environment["TOLLWAY_TEST_STORE_
 /// After how many writes the child closes the store and opens it again; 0: never.
 private let childClosesAfter =
     ProcessInfo.processInfo.environment["TOLLWAY_TEST_STORE_CLOSES"].flatMap { Int($0) } ?? 0
+/// How many stores it writes to, which share: of several a file is written beside what is applied.
+private let childStoreCount =
+    ProcessInfo.processInfo.environment["TOLLWAY_TEST_STORE_COUNT"].flatMap { Int($0) } ?? 1
 /// Entries of the state in one write; one of the other table goes with them.
 private let stride = 50
 
 @Suite struct `A store whose process is killed` {
-    /// Also where it is killed while it closes, which brings three tables to the disk.
+    /// Also where it is killed while it closes, which brings three tables to the disk, and while a file of
+    /// one of several stores is written.
     @Test(arguments: [
-        (roundCount: 6, step: 20_000 as Int64, closesAfter: 0), (40, 100, 1),
+        (roundCount: 6, step: 20_000 as Int64, closesAfter: 0, storeCount: 1), (40, 100, 1, 1),
+        (12, 1_000, 0, 6),
     ])
     func `is never ahead of its offset, nor behind it`(
         roundCount: Int,
         step: Int64,
-        closesAfter: Int
+        closesAfter: Int,
+        storeCount: Int
     ) throws {
         let folder = try StoreFolder()
         let path = folder.path + "/store"
-        var reached: Int64 = 0
+        var reached = [Int64](repeating: 0, count: storeCount)
         for round in 1...roundCount {
             let last = try killedChild(
                 path: path,
-                after: reached + Int64(round % 7 + 1) * step,
-                closesAfter: closesAfter
+                after: (reached.max() ?? 0) + Int64(round % 7 + 1) * step,
+                closesAfter: closesAfter,
+                storeCount: storeCount
             )
-            let store = try open(path)
-            let offset = store.changelogOffset ?? 0
-            #expect(offset <= last)
-            #expect(offset >= reached, "what was once on the disk stays there")
-            let fold = MemoryStore()
-            for start in Swift.stride(from: 0, to: Int(offset), by: stride) {
-                try fold.apply(write(start), changelogOffset: Int64(start + stride))
+            for number in 0..<storeCount {
+                let store = try open(path, number, shared: shared())
+                let offset = store.changelogOffset ?? 0
+                #expect(offset <= last)
+                #expect(offset >= reached[number], "what was once on the disk stays there")
+                let fold = MemoryStore()
+                for start in Swift.stride(from: 0, to: Int(offset), by: stride) {
+                    try fold.apply(write(start), changelogOffset: Int64(start + stride))
+                }
+                #expect(try store.checksum() == fold.checksum(), "round \(round), offset \(offset)")
+                #expect(try store.keys(.due) == fold.keys(.due), "round \(round), offset \(offset)")
+                store.close()
+                reached[number] = offset
             }
-            #expect(try store.checksum() == fold.checksum(), "round \(round), offset \(offset)")
-            #expect(try store.keys(.due) == fold.keys(.due), "round \(round), offset \(offset)")
-            store.close()
-            reached = offset
         }
-        #expect(reached > 0, "something reached the disk before one of the kills")
+        #expect(!reached.contains(0), "something reached the disk before one of the kills")
     }
 
     /// Starts a child that writes to the store, and kills it in the middle.
@@ -53,7 +62,8 @@ private let stride = 50
     private func killedChild(
         path: String,
         after offset: Int64,
-        closesAfter: Int
+        closesAfter: Int,
+        storeCount: Int
     ) throws -> Int64 {
         let child = Process()
         let output = Pipe()
@@ -63,6 +73,7 @@ private let stride = 50
         ]
         child.environment = [
             "TOLLWAY_TEST_STORE_CHILD": path, "TOLLWAY_TEST_STORE_CLOSES": "\(closesAfter)",
+            "TOLLWAY_TEST_STORE_COUNT": "\(storeCount)",
         ]
         child.standardOutput = output
         try child.run()
@@ -100,16 +111,23 @@ private let stride = 50
 struct StoreCrashChild {
     @Test func `writes until it is killed`() throws {
         let path = try #require(childPath)
-        var store = try open(path)
-        var offset = Int(store.changelogOffset ?? 0)
+        let shared = try shared()
+        var stores = try (0..<childStoreCount).map { try open(path, $0, shared: shared) }
+        // One may be behind the others: it was killed before its file was there.
+        var offset = stores.map { Int($0.changelogOffset ?? 0) }.min() ?? 0
         let output = FileHandle.standardOutput
         while true {
             if childClosesAfter > 0, offset / stride % childClosesAfter == 0 {
-                store.close()
-                store = try open(path)
+                for number in stores.indices {
+                    stores[number].close()
+                    stores[number] = try open(path, number, shared: shared)
+                }
             }
-            try output.write(contentsOf: Data("applying \(offset + stride)\n".utf8))
-            try store.apply(write(offset), changelogOffset: Int64(offset + stride))
+            let next = Int64(offset + stride)
+            try output.write(contentsOf: Data("applying \(next)\n".utf8))
+            for store in stores where store.changelogOffset ?? 0 < next {
+                try store.apply(write(offset), changelogOffset: next)
+            }
             offset += stride
         }
     }
@@ -122,11 +140,15 @@ private func write(_ start: Int) -> StoreChanges {
     return changes
 }
 
-private func open(_ path: String) throws -> RocksStore {
+private func shared() throws -> StoreShared {
+    try StoreShared(cacheByteCount: 1 << 20, writeBufferByteCount: 128 << 10)
+}
+
+private func open(_ path: String, _ number: Int, shared: StoreShared) throws -> RocksStore {
     try RocksStore(
-        path: path,
+        path: "\(path)-\(number)",
         changelogIdentity: "topic",
-        shared: StoreShared(cacheByteCount: 1 << 20, writeBufferByteCount: 128 << 10),
+        shared: shared,
         clockMilliseconds: { 0 }
     )
 }

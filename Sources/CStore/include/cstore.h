@@ -5,7 +5,8 @@
 
 /*
  * A key-value store of three tables over RocksDB.  One call for a batch, never one for a record.
- * All stores that share are called from one thread.  Nothing here calls back.
+ * All stores that share are called from one thread; a thread of their own writes the files (cstore_spill.c).
+ * Nothing here calls back.
  *
  * A change waits in a table in memory (cstore_front.c) until the stores that share have too many, and then
  * goes to RocksDB in a file that is sorted already.  A look-up asks a filter of all keys
@@ -146,7 +147,8 @@ typedef struct cstore_entries {
  * cstore_cursor_open(store, table, start, len, prefix, prefix_len, error):
  * A cursor before the first key not below ${start} that begins with ${prefix}; it ends behind the last
  * one.  What was removed beyond those costs it nothing: a cursor without a prefix reads on through all of
- * that, until it meets a key.  Nothing is applied while it is open.  NULL with ${error} filled in.
+ * that, until it meets a key.  Nothing is applied to any store that shares while it is open.  NULL with
+ * ${error} filled in.
  */
 cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len,
                                   const uint8_t *prefix, size_t prefix_len, cstore_error *error);
