@@ -192,7 +192,11 @@ extension Book {
         try load(Array(missing))
         var tokens: [BookPlace] = []
         for customer in missing {
-            tokens += try listed(customer) ?? []
+            guard let places = try listed(customer) else {
+                continue
+            }
+            memory.keep(tokens: BookMemory.Tokens(places: places, isWhole: true), of: customer)
+            tokens += places
         }
         try load(tokens)
     }

@@ -27,6 +27,26 @@ extension Book {
         return isAny
     }
 
+    /// Whether items may wait for a record, or for their turn there, beside some that were put since.
+    ///
+    /// Most wait for a second or two, and those who look for them ask the store for nothing.
+    func isAnyAwaiting(
+        _ place: BookPlace,
+        beside items: Set<BookPlace>
+    ) throws(StoreFault) -> Bool {
+        let group = BookDue.start(.reference, of: place.key.bytes)
+        try load(Array(items))
+        var count = 0
+        for other in items where other.partition == place.partition {
+            if let item = try item(other), let own = BookDue.group(of: item.wait, other.key),
+                BookDue.target(of: own) == group
+            {
+                count += 1
+            }
+        }
+        return waiting.mayHaveMore(than: count, in: group, partition: place.partition)
+    }
+
     /// Has the items looked at, before the next flush, that wait for an item or for the start of a
     /// subscription: where there are any.
     mutating func wake(_ place: BookPlace) throws(StoreFault) {

@@ -99,6 +99,25 @@ struct Book {
         if number == 0, let event = try item(place)?.event {
             return event
         }
+        return try storedEvent(number, of: place)
+    }
+
+    /// The same, of an item that was just read.
+    func event(
+        _ number: Int64,
+        of item: BookedItem,
+        at place: BookPlace
+    ) throws(StoreFault) -> BookedEvent? {
+        if number == 0, let event = item.event {
+            return event
+        }
+        return try storedEvent(number, of: place)
+    }
+
+    private func storedEvent(
+        _ number: Int64,
+        of place: BookPlace
+    ) throws(StoreFault) -> BookedEvent? {
         guard case .event(let event)? = try slot(place.at(place.key.event(number))).record else {
             return nil
         }
@@ -162,6 +181,9 @@ struct Book {
 
     /// Whoever counts a subscription's paid days looks at the periods that changed since.
     private func notePeriod(of item: BookedItem?, insteadOf slot: BookMemory.Slot) {
+        guard item?.sale == nil || item?.sale?.subscriptionID != nil else {
+            return
+        }
         var old: BookedItem?
         if case .item(let item)? = slot.record {
             old = item

@@ -354,8 +354,9 @@ enum BookDue {
             case .notOwed, .live: true
             case .unknown: false
             }
-        guard isThere, !item.isRetracted, let sale = item.sale,
-            let period = PaidService.Period(of: sale)
+        // Most sales have none, and to take one out copies it.
+        guard isThere, item.sale?.subscriptionStartDate != nil, !item.isRetracted,
+            let sale = item.sale, let period = PaidService.Period(of: sale)
         else {
             return nil
         }

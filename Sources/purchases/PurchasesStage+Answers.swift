@@ -157,7 +157,7 @@ extension PurchasesStage {
         _ book: inout Book
     ) throws(StoreFault) -> (item: BookedItem, event: BookedEvent)? {
         guard let item = try book.item(place), item.wait == .sent(token),
-            let number = item.turn, let event = try book.event(number, of: place)
+            let number = item.turn, let event = try book.event(number, of: item, at: place)
         else {
             return nil
         }

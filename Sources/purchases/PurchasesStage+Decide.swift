@@ -56,7 +56,8 @@ extension PurchasesStage {
             return book.put(item, at: place)
         case .idle, .queued, .sent: return
         }
-        guard let number = item.turn, var event = try book.event(number, of: place) else {
+        guard let number = item.turn, var event = try book.event(number, of: item, at: place)
+        else {
             return try goOn(&item, place, &book, now: now)
         }
         let before = item

@@ -338,23 +338,20 @@ extension PurchasesStage {
             }
             return try begin(item.sale ?? sale, first: item.first, item, event, place, &book, &plan)
         case .unknown:
-            let restated = isSame(sale, item.first) ? item.restated : nil
-            return try begin(
-                restated ?? sale,
-                first: restated == nil ? nil : item.first,
-                item,
-                event,
-                place,
-                &book,
-                &plan
-            )
+            guard let restated = item.restated, isSame(sale, item.first) else {
+                return try begin(sale, first: nil, item, event, place, &book, &plan)
+            }
+            return try begin(restated, first: item.first, item, event, place, &book, &plan)
         }
     }
 
     /// As texts of Swift two names are equal that only look the same.
     private func isSame(_ sale: PurchaseEvent, _ other: PurchaseEvent?) -> Bool {
-        sale == other && BookKey.isSame(sale.referenceLineItemID, other?.referenceLineItemID)
-            && BookKey.isSame(sale.subscriptionID, other?.subscriptionID)
+        guard let other else {
+            return false
+        }
+        return sale == other && BookKey.isSame(sale.referenceLineItemID, other.referenceLineItemID)
+            && BookKey.isSame(sale.subscriptionID, other.subscriptionID)
     }
 
     /// A sale is worked on from now on; `first` is what was sent first, where it is another now.
@@ -369,7 +366,9 @@ extension PurchasesStage {
     ) throws(StoreFault) -> Verdict {
         var item = item
         // Who says the same again says it in the same currency.
-        item.saidIn = first != nil || item.isSaidAgain(by: sale) ? item.saidIn : nil
+        if item.saidIn != nil, first == nil, !item.isSaidAgain(by: sale) {
+            item.saidIn = nil
+        }
         item.standing = .pending
         item.sale = sale
         item.first = first

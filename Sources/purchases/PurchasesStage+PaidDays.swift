@@ -13,8 +13,8 @@ extension PurchasesStage {
         now: Timestamp
     ) throws(StoreFault) {
         item.daysBefore = nil
-        guard let sale = item.sale, sale.kind == .buy, let id = sale.subscriptionID,
-            let period = PaidService.Period(of: sale)
+        guard item.sale?.subscriptionID != nil, let sale = item.sale, sale.kind == .buy,
+            let id = sale.subscriptionID, let period = PaidService.Period(of: sale)
         else {
             return
         }

@@ -162,6 +162,10 @@ extension PurchasesStage {
         under token: TokenID,
         _ book: Book
     ) throws(StoreFault) -> [BookPlace] {
+        guard places.count > 1 else {
+            // Whether it stands there is asked where it is added.
+            return places
+        }
         var queued: [(date: Int64, place: BookPlace)] = []
         queued.reserveCapacity(places.count)
         for place in places {
@@ -251,7 +255,7 @@ extension PurchasesStage {
         _ plan: inout BatchPlan
     ) throws(StoreFault) -> Bool {
         guard var item = try book.item(place), item.wait == .queued(tokenID),
-            let number = item.turn, let event = try book.event(number, of: place)
+            let number = item.turn, let event = try book.event(number, of: item, at: place)
         else {
             return true
         }

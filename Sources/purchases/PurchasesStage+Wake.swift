@@ -66,9 +66,12 @@ extension PurchasesStage {
     ) throws(StoreFault) {
         let group = BookDue.start(.reference, of: place.key.bytes)
         let turns = BookDue.turns(of: place.key)
-        let (stored, next) = try stored(in: group, place, plan.state)
         var items = recent.waiting(in: group)
         var inTurn: Set<BookPlace> = []
+        var (stored, next): ([DueEntry], [UInt8]?) = ([], nil)
+        if try book.isAnyAwaiting(place, beside: items.union(recent.waiting(in: turns))) {
+            (stored, next) = try self.stored(in: group, place, plan.state)
+        }
         for (entry, _) in stored {
             if BookDue.isTurn(entry, after: group) {
                 if let key = BookDue.key(of: entry, after: turns) {
@@ -153,7 +156,7 @@ extension PurchasesStage {
         case .idle, .rate, .base, .queued, .sent: return
         }
         var wait = BookedItem.Wait.now
-        if let number = item.turn, let event = try book.event(number, of: place),
+        if let number = item.turn, let event = try book.event(number, of: item, at: place),
             number == 0 || !mayHaveChildren(item, event)
         {
             var decided = item

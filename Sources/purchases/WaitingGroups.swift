@@ -100,6 +100,15 @@ final class WaitingGroups {
         return counts.isDoubted || counts.bytes[index] > 0
     }
 
+    /// Whether more items may wait for what a group's entries wait for than so many who do.
+    func mayHaveMore(than count: Int, in group: [UInt8], partition: Int32) -> Bool {
+        guard let counts = partitions[partition], !counts.isDoubted else {
+            return true
+        }
+        let known = counts.bytes[index(of: group[...])]
+        return known == .max || Int(known) > count
+    }
+
     /// What was put did not happen, or other partitions are ours now.
     func dropAll() {
         partitions = [:]

@@ -71,6 +71,26 @@ import TokenDomain
         #expect(try !mayWait(counts, for: "other"))
     }
 
+    @Test func `tell whether more wait than those who are known`() throws {
+        try store(waitingFor: ["buy"])
+        let counts = WaitingGroups()
+        func hasMore(than count: Int, for name: String) -> Bool {
+            counts.mayHaveMore(than: count, in: group(name), partition: 0)
+        }
+        #expect(hasMore(than: 0, for: "other"), "nothing was counted yet")
+        #expect(try mayWait(counts, for: "buy"))
+        #expect(hasMore(than: 0, for: "buy"))
+        #expect(!hasMore(than: 1, for: "buy"))
+        #expect(!hasMore(than: 0, for: "other"))
+        move(counts, from: [], to: ["buy"])
+        #expect(hasMore(than: 1, for: "buy"))
+        #expect(!hasMore(than: 2, for: "buy"))
+        for number in 0..<300 {
+            move(counts, "waits \(number)", from: [], to: ["buy"])
+        }
+        #expect(hasMore(than: 302, for: "buy"), "a byte that is full counts no more")
+    }
+
     @Test func `are the same for a turn at a buy and for the buy itself`() throws {
         let counts = WaitingGroups()
         #expect(try !mayWait(counts, for: "buy"))

@@ -210,6 +210,10 @@ package struct PurchaseAttribution {
         guard !fitting.isEmpty else {
             return nil
         }
+        guard tokens.count > 1 else {
+            // The only one is the first of its period.
+            return .token(fitting[0].token.externalPurchaseID)
+        }
         let first = Self.firstOffsets(tokens)
         return fitting.lazy.filter { token in
             token.period.map { first[$0] == token.offset } ?? true
