@@ -41,6 +41,10 @@ struct lookup {
     size_t count;
 };
 
+/* So many keys ahead what the filter has of them is fetched: more than a thousand at once would push each
+ * other out of the nearest cache. */
+#define KEYS_AHEAD 12
+
 /* What is known of a value before its length is. */
 #define UNKNOWN_KEY (-1)
 #define IN_FRONT (-2)
@@ -74,15 +78,16 @@ static bool find_in_memory(const cstore *store, int table, const uint8_t *key, s
 static void ask_memory(cstore *store, int table, const uint8_t *keys, const uint32_t *key_lens,
                        size_t count, int64_t *value_lens, struct lookup *lookup)
 {
-    const uint8_t *key = keys;
-    for (size_t i = 0; i < count; key += key_lens[i++]) {
-        lookup->hashes[i] = key_hash(table, key, key_lens[i]);
-        if (table == CSTORE_STATE)
-            filter_prefetch(&store->filter, lookup->hashes[i]);
-    }
-    key = keys;
+    const uint8_t *key = keys, *ahead = keys;
     uint8_t *end = lookup->keys;
+    size_t ahead_count = 0;
     for (size_t i = 0; i < count; key += key_lens[i++]) {
+        for (; ahead_count < count && ahead_count <= i + KEYS_AHEAD;
+             ahead += key_lens[ahead_count++]) {
+            lookup->hashes[ahead_count] = key_hash(table, ahead, key_lens[ahead_count]);
+            if (table == CSTORE_STATE)
+                filter_prefetch(&store->filter, lookup->hashes[ahead_count]);
+        }
         struct change change;
         uint64_t hash = lookup->hashes[i];
         value_lens[i] = UNKNOWN_KEY;

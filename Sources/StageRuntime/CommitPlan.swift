@@ -38,12 +38,13 @@ struct CommitPlan {
         let verdicts = plan.verdicts
         let stageOutputCount = plan.outputs.outputs.count
         var next = firstOutput
+        let acceptsAll = context.worker == .decode
         for (index, (record, verdict)) in zip(batch.records, verdicts).enumerated() {
             let own = next..<next + verdict.outputCount
             next = own.upperBound
             let fate = commit.enact(verdict, own, of: record, into: &plan, beside)
             if let app = plan.apps[index] {
-                if context.worker == .decode || isReplayed(record, in: batch) {
+                if acceptsAll || isReplayed(record, in: batch) {
                     plan.tally.add(.accepted, app: app)
                 }
                 if let fate {
@@ -76,7 +77,7 @@ struct CommitPlan {
             return .deadLetter
         case .forward:
             precondition(!own.isEmpty, "a forwarded record has outputs")
-            guard let fault = oversize(own, of: plan) else {
+            guard let fault = oversize(own, of: &plan) else {
                 carryTrace(from: record, to: own, of: &plan)
                 plan.count(Self.forwarded)
                 return nil
@@ -93,8 +94,8 @@ struct CommitPlan {
 
     /// Sizes are checked before producing: an oversize record would abort the whole transaction again
     /// and again.
-    private func oversize(_ own: Range<Int>, of plan: BatchPlan) -> Fault? {
-        // A closure would copy the plan for each record.
+    private func oversize(_ own: Range<Int>, of plan: inout BatchPlan) -> Fault? {
+        // A closure would copy the plan for each record, and so would a parameter that is not `inout`.
         for index in own {
             let size = plan.outputs.outputs[index].byteCount
             if size > context.recordByteCountMax {

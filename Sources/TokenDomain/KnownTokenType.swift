@@ -45,13 +45,14 @@ package enum KnownTokenType: String, Hashable, Sendable, CaseIterable {
     }
 
     private func isNamed(_ text: Span<UInt8>) -> Bool {
-        var count = 0
-        for byte in rawValue.utf8 {
-            guard count < text.count, text[count] == byte else {
-                return false
-            }
-            count += 1
+        let name = rawValue
+        let bytes = name.utf8.span
+        guard bytes.count == text.count else {
+            return false
         }
-        return count == text.count
+        for index in text.indices where bytes[index] != text[index] {
+            return false
+        }
+        return true
     }
 }

@@ -14,16 +14,18 @@ package struct Base64Fault: Error, Equatable, Sendable {
 package enum Base64URL {
     /// Encodes without padding.
     package static func encode(_ bytes: Span<UInt8>, to arena: inout [UInt8]) {
-        let start = arena.count
-        arena.append(contentsOf: repeatElement(0, count: (bytes.count * 4 + 2) / 3))
-        unsafe arena.withUnsafeMutableBufferPointer { arena in
-            let target = unsafe UnsafeMutableBufferPointer(rebasing: arena[start...])
-            unsafe bytes.withUnsafeBufferPointer { bytes in
-                _ = unsafe ctext_base64url_encode(
-                    target.baseAddress,
-                    bytes.baseAddress,
-                    bytes.count
-                )
+        arena.append(addingCapacity: (bytes.count * 4 + 2) / 3) { room in
+            unsafe room.withUnsafeMutableBufferPointer { buffer, count in
+                guard let start = buffer.baseAddress else {
+                    return
+                }
+                unsafe bytes.withUnsafeBufferPointer { bytes in
+                    unsafe count += ctext_base64url_encode(
+                        start + count,
+                        bytes.baseAddress,
+                        bytes.count
+                    )
+                }
             }
         }
     }

@@ -17,11 +17,45 @@ struct DecodedRecord {
     /// What stands in `tokens.distinct.v1` as it is.
     private var kept: Kept
 
-    private enum Kept {
+    fileprivate enum Kept {
         /// So many of the value's first bytes.
         case value(byteCount: Int)
         /// Written anew, among the texts.
         case texts(Range<Int>)
+    }
+
+    /// What is needed of a record once its keys are made: a batch hands it on three times, and all of it
+    /// would be a call to copy memory each time.
+    struct Taken {
+        var externalPurchaseID: Range<Int>
+        var appAppleID: Int64
+        /// When the keys of this token may be forgotten.
+        var keysExpire: Timestamp
+        fileprivate var kept: Kept
+
+        /// Appends the value of `tokens.distinct.v1` up to the role.
+        ///
+        /// - Parameters:
+        ///   - value: what this was read from.
+        ///   - texts: the arena of ``DecodedRecord/init(reading:texts:)``.
+        ///   - arena: grows by the value.
+        func writeToken(value: Span<UInt8>, texts: Span<UInt8>, to arena: inout [UInt8]) {
+            let bytes =
+                switch kept {
+                case .value(let byteCount): value.extracting(0..<byteCount)
+                case .texts(let range): texts.extracting(range)
+                }
+            unsafe bytes.withUnsafeBufferPointer { unsafe arena.append(contentsOf: $0) }
+        }
+    }
+
+    var taken: Taken {
+        Taken(
+            externalPurchaseID: externalPurchaseID,
+            appAppleID: appAppleID,
+            keysExpire: keysExpire,
+            kept: kept
+        )
     }
 
     /// - Throws: what is wrong with the value; the arena may have grown all the same.
@@ -101,28 +135,12 @@ struct DecodedRecord {
         )
     }
 
-    /// When the keys of this token may be forgotten.
-    var keysExpire: Timestamp {
+    private var keysExpire: Timestamp {
         SeenBefore.keysExpire(
             creation: Timestamp(milliseconds: tokenCreationDate),
             expiration: tokenExpirationDate.map { Timestamp(milliseconds: $0) },
             receivedAt: Timestamp(milliseconds: receivedAt)
         )
-    }
-
-    /// Appends the value of `tokens.distinct.v1` up to the role.
-    ///
-    /// - Parameters:
-    ///   - value: what this was read from.
-    ///   - texts: the arena of ``init(reading:texts:)``.
-    ///   - arena: grows by the value.
-    func writeToken(value: Span<UInt8>, texts: Span<UInt8>, to arena: inout [UInt8]) {
-        let bytes =
-            switch kept {
-            case .value(let byteCount): value.extracting(0..<byteCount)
-            case .texts(let range): texts.extracting(range)
-            }
-        unsafe bytes.withUnsafeBufferPointer { unsafe arena.append(contentsOf: $0) }
     }
 
     /// What follows the token of a primary, as most tokens are.

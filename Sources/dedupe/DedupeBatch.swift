@@ -18,7 +18,7 @@ struct DedupeBatch {
 
     /// One record of the batch, read.
     struct Candidate {
-        var record: DecodedRecord
+        var record: DecodedRecord.Taken
         /// Where its partition's questions are, and which of them is about its identity; the next
         /// one is about its period, where it has one.
         var questions: Int
@@ -142,7 +142,7 @@ struct DedupeBatch {
                 readings.append(
                     .token(
                         Candidate(
-                            record: read,
+                            record: read.taken,
                             questions: questionsIndex(of: record.partition),
                             identity: 0,
                             hasPeriod: appendMaterial(of: read, to: &material)
