@@ -5,15 +5,16 @@
 #include <unistd.h>
 
 /*
- * From the front to RocksDB.  To sort a front and write its file takes some ten milliseconds, a sixth of what
- * dedupe's thread does; a thread of its own does it meanwhile.  The front is read where it is until RocksDB
+ * From the front to RocksDB.  To sort a front and write its file takes some ten milliseconds, a seventh of
+ * what dedupe's thread does; a thread of its own does it meanwhile.  The front is read where it is until RocksDB
  * has it and the store's thread has seen that: no look-up waits, and none misses a change.
  */
 
 /* Most readers cannot wait for a front to fill up.  So little goes to RocksDB's own memory: a file of its
  * own costs a millisecond, and merges. */
 #define MEMORY_LEN_MAX (512 * 1024)
-/* Of what all stores may have in memory: a larger front is waited for, or there would be two. */
+/* Parts of what all stores may have in memory: a front larger than one is waited for, so that little
+ * more is there while it is written. */
 #define LEAVING_SHARE_MAX 3
 
 /* -- writing ---------------------------------------------------------------------------------- */

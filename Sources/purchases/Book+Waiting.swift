@@ -11,7 +11,27 @@ extension Book {
         try waiting.mayWait(in: group, partition: partition, state, recent)
     }
 
-    /// The same, known for sure of what is in the store.
+    /// The same, of others than some that were put since and may have left the group.
+    ///
+    /// Most wait for a second or two, and those who look for them ask the store for nothing.
+    func mayBeAwaited(
+        _ group: [UInt8],
+        partition: Int32,
+        beside items: Set<BookPlace>
+    ) throws(StoreFault) -> Bool {
+        try load(Array(items))
+        var count = 0
+        for place in items where place.partition == partition {
+            if let item = try item(place), let own = BookDue.group(of: item.wait, place.key),
+                BookDue.target(of: own) == group
+            {
+                count += 1
+            }
+        }
+        return waiting.mayHaveMore(than: count, in: group, partition: partition)
+    }
+
+    /// Whether any does, known for sure of what is in the store.
     private func isAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
         guard try mayBeAwaited(group, partition: partition) else {
             return false
@@ -25,26 +45,6 @@ extension Book {
             return false
         }
         return isAny
-    }
-
-    /// Whether items may wait for a record, or for their turn there, beside some that were put since.
-    ///
-    /// Most wait for a second or two, and those who look for them ask the store for nothing.
-    func isAnyAwaiting(
-        _ place: BookPlace,
-        beside items: Set<BookPlace>
-    ) throws(StoreFault) -> Bool {
-        let group = BookDue.start(.reference, of: place.key.bytes)
-        try load(Array(items))
-        var count = 0
-        for other in items where other.partition == place.partition {
-            if let item = try item(other), let own = BookDue.group(of: item.wait, other.key),
-                BookDue.target(of: own) == group
-            {
-                count += 1
-            }
-        }
-        return waiting.mayHaveMore(than: count, in: group, partition: place.partition)
     }
 
     /// Has the items looked at, before the next flush, that wait for an item or for the start of a

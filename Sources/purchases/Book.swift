@@ -181,6 +181,7 @@ struct Book {
 
     /// Whoever counts a subscription's paid days looks at the periods that changed since.
     private func notePeriod(of item: BookedItem?, insteadOf slot: BookMemory.Slot) {
+        // Most sales are of none: what was there before need not be copied to see that.
         guard item?.sale == nil || item?.sale?.subscriptionID != nil else {
             return
         }

@@ -69,7 +69,8 @@ extension PurchasesStage {
         var items = recent.waiting(in: group)
         var inTurn: Set<BookPlace> = []
         var (stored, next): ([DueEntry], [UInt8]?) = ([], nil)
-        if try book.isAnyAwaiting(place, beside: items.union(recent.waiting(in: turns))) {
+        let noted = items.union(recent.waiting(in: turns))
+        if try book.mayBeAwaited(group, partition: place.partition, beside: noted) {
             (stored, next) = try self.stored(in: group, place, plan.state)
         }
         for (entry, _) in stored {
