@@ -188,8 +188,7 @@ int cstore_close(cstore *store, cstore_error *error)
 {
     int result = spill_all(store, error);
     uint64_t sequence = rocksdb_get_latest_sequence_number(store->db);
-    if (store->filter_source != NULL)
-        filter_drop(store);
+    filter_stop(store);
     await_flush(store);
     /* RocksDB brings what it has in memory to the disk before it lets go.  Where it could not, the store
      * is at an earlier sequence number, and the filter is not its. */
@@ -241,7 +240,12 @@ int cstore_restore_end(cstore *store, cstore_error *error)
 
 cstore_usage cstore_measure(const cstore *store)
 {
-    return (cstore_usage){.filter_len = filter_len(&store->filter),
+    pthread_mutex_lock(&store->shared->spiller.filter_mutex);
+    size_t making_len = filter_len(&store->making.filter);
+    pthread_mutex_unlock(&store->shared->spiller.filter_mutex);
+    return (cstore_usage){.filter_len = filter_len(&store->filter) + making_len,
                           .front_len = store->front.changes.len
-                              + store->leaving.front.changes.len};
+                              + store->leaving.front.changes.len,
+                          .is_filter_made = store->filter.is_whole && !store->wants_filter
+                              && store->making.source == NULL};
 }

@@ -1,114 +1,13 @@
 #include "cstore_internal.h"
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How a store comes by its filter: made from all keys once it is opened, 0.3 us each; a store that was
- * closed in order left it in a file. */
+/* A store that was closed in order leaves its filter in a file: the next start reads no key. */
 
 #define LINE_COUNT_MAX (UINT64_C(1) << 30) /* 64 GiB */
-/* Of what a store has when it is opened: room until the next layer. */
-#define SPARE_PERCENT 10
-/* One with more, each of which errs, is made anew.  Layers cost little, and to make one costs much: until
- * it is whole, a look-up for a new key reads a file, 13 us.  Three times as many keys come between. */
-#define GOOD_LAYER_COUNT_MAX 6
-/* Of the keys that it is made from, in one call: a tenth of a second. */
-#define STEP_KEY_COUNT (256 * 1024)
-
-static bool table_has_groups(const cstore_shared *shared, int table)
-{
-    for (size_t kind = 0; kind < sizeof shared->groups[table]; kind++)
-        if (shared->groups[table][kind] != CSTORE_NO_GROUP)
-            return true;
-    return false;
-}
-
-/* Goes on with it; the last step makes it whole. */
-static int make_step(cstore *store, cstore_error *error)
-{
-    struct filter *filter = &store->filter;
-    rocksdb_iterator_t *iterator = store->filter_source;
-    const uint8_t last = table_has_groups(store->shared, CSTORE_DUE) ? CSTORE_DUE : CSTORE_STATE;
-    char *message = NULL;
-    bool is_done = false;
-    for (uint64_t i = 0; filter->is_making && i < STEP_KEY_COUNT; i++) {
-        size_t len;
-        const uint8_t *key;
-        is_done = !rocksdb_iter_valid(iterator)
-            || (key = (const uint8_t *)rocksdb_iter_key(iterator, &len))[0] > last;
-        if (is_done)
-            break;
-        if (key[0] == CSTORE_STATE)
-            filter_add(filter, key_hash(CSTORE_STATE, key + 1, len - 1));
-        size_t group = group_len(store->shared, key, len);
-        if (group > 0)
-            filter_add(filter, group_hash(key, group));
-        rocksdb_iter_next(iterator);
-    }
-    rocksdb_iter_get_error(iterator, &message);
-    if (message != NULL) {
-        filter_drop(store);
-        return fail(error, message, false);
-    }
-    if (is_done) {
-        filter->is_making = false;
-        filter->is_whole = true;
-        filter->has_grown = false;
-    }
-    if (!filter->is_making) {
-        rocksdb_iter_destroy(iterator);
-        store->filter_source = NULL;
-        /* The layers that went, and all keys that were read, leave holes that nothing fills for long. */
-        malloc_trim(0);
-    }
-    return 0;
-}
-
-/* Hundreds of millions of keys take minutes: what comes of them in one call is bounded, and the rest is
- * made with the changes that follow.  Until it is whole nothing is denied; what is put meanwhile goes in
- * at once, and what was there before is in the iterator's view. */
-int filter_make(cstore *store, cstore_error *error)
-{
-    const uint8_t first = CSTORE_STATE;
-    uint64_t count = estimated_key_count(store);
-    filter_drop(store);
-    if (spill_all(store, error) != 0)
-        return -1;
-    store->filter.is_making =
-        filter_add_layer(&store->filter, count + count * SPARE_PERCENT / 100);
-    if (!store->filter.is_making)
-        return 0;
-    store->filter_source = rocksdb_create_iterator_cf(
-        store->db, store->shared->scan_options, store->family);
-    rocksdb_iter_seek(store->filter_source, (const char *)&first, 1);
-    return make_step(store, error);
-}
-
-void filter_drop(cstore *store)
-{
-    if (store->filter_source != NULL)
-        rocksdb_iter_destroy(store->filter_source);
-    store->filter_source = NULL;
-    filter_free(&store->filter);
-}
-
-int filter_renew(cstore *store, cstore_error *error)
-{
-    struct filter *filter = &store->filter;
-    if (store->filter_source != NULL)
-        return make_step(store, error);
-    if (!filter->has_grown)
-        return 0;
-    filter->has_grown = false;
-    bool is_poor = filter->layer_count > GOOD_LAYER_COUNT_MAX
-        || filter_is_worn(filter, estimated_key_count(store));
-    return is_poor ? filter_make(store, error) : 0;
-}
-
-/* -- the file --------------------------------------------------------------------------------- */
 
 /* The file is of this machine and this version: it is read where it was written, or not at all. */
 struct kept_filter {

@@ -127,7 +127,7 @@ static size_t read_group(const cstore *store, const uint8_t *changes, size_t pos
 static void add_to_filter(cstore *store, const struct change *change, uint64_t hash)
 {
     if (change->key[0] == CSTORE_STATE && !change->is_removal)
-        filter_add(&store->filter, hash);
+        filter_note(store, hash);
 }
 
 bool front_add(cstore *store, const uint8_t *changes, size_t len)

@@ -91,7 +91,7 @@ void group_spilled(cstore *store, const struct change *change)
 {
     size_t len = group_len(store->shared, change->key, change->key_len);
     if (len > 0 && !change->is_removal)
-        filter_add(&store->filter, group_hash(change->key, len));
+        filter_note(store, group_hash(change->key, len));
 }
 
 static void clear_kinds(struct front *front)

@@ -60,6 +60,13 @@ struct filter {
     bool is_making; /* will be whole, and takes in what is put meanwhile */
     bool has_grown; /* got a layer since filter_renew */
 };
+/* A filter that will take the place of the store's. */
+struct making {
+    rocksdb_iterator_t *source; /* of the keys that are not in it yet; NULL where none is made */
+    struct filter filter;       /* under filter_mutex while the spiller is at it */
+    cstore_error error;
+    bool has_failed;
+};
 /* By what a file is known to be of a store as it is: a copy, another store, one that was written to
  * differs. */
 struct store_state {
@@ -68,13 +75,20 @@ struct store_state {
     uint64_t current_inode, current_seconds, current_nanoseconds;
 };
 struct store_state store_state_of(const cstore *store, uint64_t sequence);
-/* Make the filter from the keys that there are, or begin to where there are many.  0, or -1. */
+/* Make the filter from the keys that there are; where there are many, have it begun as soon as the spiller is
+ * free.  All that waits in memory goes to RocksDB.  0, or -1. */
 int filter_make(cstore *store, cstore_error *error);
-/* Without it, nor one that is being made. */
+/* The spiller's part: take in some keys.  Returns whether there are more. */
+bool filter_make_step(cstore *store);
+/* Without the one that is being made. */
+void filter_stop(cstore *store);
+/* Nor the one that serves. */
 void filter_drop(cstore *store);
-/* Go on making it; make it anew where it has grown in many steps, or most of it is of keys that were
- * removed.  0, or -1. */
+/* Have the one that was made serve; have it made anew where it has grown in many steps, or most of it is of
+ * keys that were removed.  0, or -1. */
 int filter_renew(cstore *store, cstore_error *error);
+/* Take in a key, or a group, that is put. */
+void filter_note(cstore *store, uint64_t hash);
 /* Take the filter that filter_keep has left in a file, or make it.  0, or -1. */
 int filter_open(cstore *store, cstore_error *error);
 /* Leave the filter of a store that is closed, RocksDB being at ${sequence}, in a file for the next
@@ -146,18 +160,28 @@ struct leaving {
     cstore_error error;
     bool has_failed; /* RocksDB does not have it, and nobody writes it */
 };
-/* Writes what leaves the stores that share, one front at a time.  The store's thread makes the job and takes
- * back what has become of it; between the two the store's `leaving` is only read. */
+/* Writes what leaves the stores that share, one front at a time, and makes their filters in between, one at a
+ * time too.  The store's thread makes the job and takes back what has become of it; between the two the store's
+ * `leaving` is only read. */
 struct spiller {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     cstore *job; /* NULL: none */
+    cstore *making, *stepping; /* whose filter is made, and taking in some keys now; NULL: none */
+    pthread_mutex_t filter_mutex; /* of the filter that is made */
     bool is_started, is_ended;
     /* Of the store's thread: the last store whose front left; NULL where RocksDB has it. */
     cstore *last;
 };
 void spiller_open(struct spiller *spiller);
+/* Whether it is there and makes no filter. */
+bool spiller_is_free(cstore_shared *shared);
+/* Have it make the filter of a store that has begun to. */
+void spiller_make(cstore *store);
+bool spiller_is_making(const cstore *store);
+/* Returns when it reads no more of the store's keys. */
+void spiller_stop_making(cstore *store);
 void spiller_close(struct spiller *spiller);
 /* Hand all to RocksDB, as one: to its memory where it is little.  0, or -1: all that it does not have stays
  * where it was. */
@@ -253,7 +277,8 @@ struct cstore {
     struct front front;
     struct leaving leaving;
     struct filter filter;
-    rocksdb_iterator_t *filter_source; /* of the keys that are not in it yet; NULL where none are */
+    struct making making;
+    bool wants_filter; /* as soon as the spiller is free */
     struct floors floors; /* of the due table */
     struct store_state opened_at; /* before RocksDB opened it; without a sequence */
     bool is_restoring; /* has no filter meanwhile, and a large front */

@@ -125,23 +125,42 @@ static void note_written(cstore *store, const struct front *front,
 
 /* -- the spiller ------------------------------------------------------------------------------ */
 
+/* Called with the mutex taken, as the next one is. */
+static void write_job(struct spiller *spiller)
+{
+    cstore *store = spiller->job;
+    struct leaving *leaving = &store->leaving;
+    pthread_mutex_unlock(&spiller->mutex);
+    leaving->has_failed =
+        write_front(store, &leaving->front, true, &leaving->sorted, &leaving->error) != 0;
+    pthread_mutex_lock(&spiller->mutex);
+    spiller->job = NULL;
+    pthread_cond_broadcast(&spiller->changed);
+}
+
+static void go_on_making(struct spiller *spiller)
+{
+    cstore *store = spiller->stepping = spiller->making;
+    pthread_mutex_unlock(&spiller->mutex);
+    bool has_more = filter_make_step(store);
+    pthread_mutex_lock(&spiller->mutex);
+    spiller->stepping = NULL;
+    if (!has_more && spiller->making == store)
+        spiller->making = NULL;
+    pthread_cond_broadcast(&spiller->changed);
+}
+
 static void *run(void *argument)
 {
     struct spiller *spiller = argument;
     pthread_mutex_lock(&spiller->mutex);
     while (!spiller->is_ended) {
-        cstore *store = spiller->job;
-        if (store == NULL) {
+        if (spiller->job != NULL)
+            write_job(spiller);
+        else if (spiller->making != NULL)
+            go_on_making(spiller);
+        else
             pthread_cond_wait(&spiller->changed, &spiller->mutex);
-            continue;
-        }
-        pthread_mutex_unlock(&spiller->mutex);
-        struct leaving *leaving = &store->leaving;
-        leaving->has_failed =
-            write_front(store, &leaving->front, true, &leaving->sorted, &leaving->error) != 0;
-        pthread_mutex_lock(&spiller->mutex);
-        spiller->job = NULL;
-        pthread_cond_broadcast(&spiller->changed);
     }
     pthread_mutex_unlock(&spiller->mutex);
     return NULL;
@@ -151,6 +170,7 @@ void spiller_open(struct spiller *spiller)
 {
     pthread_mutex_init(&spiller->mutex, NULL);
     pthread_cond_init(&spiller->changed, NULL);
+    pthread_mutex_init(&spiller->filter_mutex, NULL);
 }
 
 void spiller_close(struct spiller *spiller)
@@ -163,6 +183,7 @@ void spiller_close(struct spiller *spiller)
         pthread_join(spiller->thread, NULL);
     pthread_cond_destroy(&spiller->changed);
     pthread_mutex_destroy(&spiller->mutex);
+    pthread_mutex_destroy(&spiller->filter_mutex);
 }
 
 /* The first time that there is something to do.  false: no thread is to be had. */
@@ -194,6 +215,47 @@ static bool is_writing(struct spiller *spiller, const cstore *store)
     bool is_writing = spiller->job == store;
     pthread_mutex_unlock(&spiller->mutex);
     return is_writing;
+}
+
+bool spiller_is_free(cstore_shared *shared)
+{
+    struct spiller *spiller = &shared->spiller;
+    if (!start(spiller))
+        return false;
+    pthread_mutex_lock(&spiller->mutex);
+    bool is_free = spiller->making == NULL;
+    pthread_mutex_unlock(&spiller->mutex);
+    return is_free;
+}
+
+void spiller_make(cstore *store)
+{
+    struct spiller *spiller = &store->shared->spiller;
+    pthread_mutex_lock(&spiller->mutex);
+    spiller->making = store;
+    pthread_cond_broadcast(&spiller->changed);
+    pthread_mutex_unlock(&spiller->mutex);
+}
+
+bool spiller_is_making(const cstore *store)
+{
+    struct spiller *spiller = &store->shared->spiller;
+    pthread_mutex_lock(&spiller->mutex);
+    bool is_making = spiller->making == store;
+    pthread_mutex_unlock(&spiller->mutex);
+    return is_making;
+}
+
+void spiller_stop_making(cstore *store)
+{
+    struct spiller *spiller = &store->shared->spiller;
+    pthread_mutex_lock(&spiller->mutex);
+    /* It begins no other step: to wait first might be to wait for one after the other. */
+    if (spiller->making == store)
+        spiller->making = NULL;
+    while (spiller->stepping == store)
+        pthread_cond_wait(&spiller->changed, &spiller->mutex);
+    pthread_mutex_unlock(&spiller->mutex);
 }
 
 /* -- the store's thread ----------------------------------------------------------------------- */

@@ -84,7 +84,7 @@ package final class RocksStore: PartitionStore {
         unsafe cstore_restore_begin(handle.store)
     }
 
-    /// Makes the filter from all keys; what follows is collected for smaller files.
+    /// Makes the filter from all keys, or begins to; what follows is collected for smaller files.
     package func endRestore() throws(StoreFault) {
         var error = cstore_error()
         guard unsafe cstore_restore_end(handle.store, &error) == 0 else {
@@ -158,6 +158,8 @@ package final class RocksStore: PartitionStore {
 
     /// What the filter of its keys takes in memory.
     var filterByteCount: Int { Int(unsafe cstore_measure(handle.store).filter_len) }
+    /// Whether what is not there is denied, and no other filter is being made.
+    var isFilterMade: Bool { unsafe cstore_measure(handle.store).is_filter_made != 0 }
     /// Changes that wait in memory to be written.
     var waitingByteCount: Int { Int(unsafe cstore_measure(handle.store).front_len) }
 

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import StateStore
@@ -73,6 +74,36 @@ import Testing
                 #expect(try store.keys(table) == model.keys(table))
             }
         }
+    }
+
+    /// Its own filter waits until the other one is made.
+    @Test func `is found in a store that was restored while another one's filter is made`() throws {
+        let folder = try StoreFolder(groups: Self.groups)
+        var other = try folder.open(partition: 1)
+        try other.apply(.spread(0..<300_000), changelogOffset: 1)
+        other.close()
+        let store = try folder.open()
+        try store.beginRestore()
+        // More than is collected in memory, and as many keys.
+        let value = [UInt8](repeating: 1, count: 150)
+        var changes = StoreChanges()
+        for number in 0..<300_000 {
+            changes.put(value, forKey: StoreChanges.spreadKey(number), in: .state)
+        }
+        try store.apply(changes, changelogOffset: 1)
+        changes = StoreChanges()
+        for number in UInt8(0)..<10 {
+            changes.put([number], forKey: Self.key(0x71, bytes("a"), [number]), in: .due)
+        }
+        try store.apply(changes, changelogOffset: 2)
+        try FileManager.default.removeItem(
+            atPath: folder.directory().path(partition: 1) + "/FILTER"
+        )
+        other = try folder.open(partition: 1)
+        #expect(!other.isFilterMade)
+        try store.endRestore()
+        let found = try Self.entries(store, .due, within: Self.key(0x71, bytes("a")))
+        #expect(found.map { $0[1] } == (UInt8(0)..<10).map { [$0] })
     }
 
     /// With several stores the front that is full is written beside those who read it.

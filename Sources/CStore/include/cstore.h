@@ -5,8 +5,8 @@
 
 /*
  * A key-value store of three tables over RocksDB.  One call for a batch, never one for a record.
- * All stores that share are called from one thread; a thread of their own writes the files (cstore_spill.c).
- * Nothing here calls back.
+ * All stores that share are called from one thread; a thread of their own writes the files and
+ * makes large filters (cstore_spill.c).  Nothing here calls back.
  *
  * A change waits in a table in memory (cstore_front.c) until the stores that share have too many, and then
  * goes to RocksDB in a file that is sorted already.  A look-up asks a filter of all keys
@@ -131,7 +131,8 @@ int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_
 /**
  * cstore_restore_begin(store):
  * Many changes follow before anybody looks something up: they are collected for larger files, up to
- * 40 MiB, and the filter is made from all keys at the end, which does nothing where none is under way.
+ * 40 MiB, and the filter is made from all keys at the end, or begun.  The end does nothing where no restore is
+ * under way.
  */
 void cstore_restore_begin(cstore *store);
 int cstore_restore_end(cstore *store, cstore_error *error);
@@ -206,6 +207,7 @@ int cstore_checksum(cstore *store, int table, uint64_t *sum, cstore_error *error
 typedef struct cstore_usage {
     uint64_t filter_len;
     uint64_t front_len; /* of changes that RocksDB does not have yet */
+    int is_filter_made; /* it denies what is not there, and no other one is being made */
 } cstore_usage;
 cstore_usage cstore_measure(const cstore *store);
 
