@@ -4,10 +4,10 @@
 /*
  * A filter is made from all keys: of a store that was not closed in order, and where it has grown in many
  * steps or most of it is of keys that were removed.  Few keys are read at once.  Many are read by the
- * spiller's thread, between the fronts that it writes: read by the store's own thread, they brought dedupe to a
- * fifth of its rate for six seconds where twelve partitions had 820,000 each.  The filter before it serves until then;
- * where there is none nothing is denied.  What is put meanwhile goes into both, and what was there before is in
- * the iterator's view.
+ * spiller's thread, between the fronts that it writes: read by the store's own thread, they brought dedupe
+ * to a fifth of its rate for six seconds where twelve partitions had 820,000 each.  The filter before it
+ * serves until then; where there is none nothing is denied.  What is put meanwhile goes into both, and what
+ * was there before is in the iterator's view.
  */
 
 /* Of what a store has when its filter is begun: room until the next layer. */
@@ -19,8 +19,6 @@
 /* Of one step of the spiller: a front waits for one at most, which passes over removals as well, and the store
  * for what one adds. */
 #define STEP_KEY_COUNT 1024
-/* So many keys ahead their lines are fetched. */
-#define HASHES_AHEAD 12
 
 /* -- the spiller's thread, or the store's where the keys are few ------------------------------ */
 
@@ -62,8 +60,8 @@ static bool read_step(const cstore_shared *shared, rocksdb_iterator_t *iterator,
 static void add_step(struct filter *filter, const struct step *step)
 {
     for (size_t i = 0; i < step->count; i++) {
-        if (i + HASHES_AHEAD < step->count)
-            filter_prefetch(filter, step->hashes[i + HASHES_AHEAD]);
+        if (i + FILTER_KEYS_AHEAD < step->count)
+            filter_prefetch(filter, step->hashes[i + FILTER_KEYS_AHEAD]);
         filter_add(filter, step->hashes[i]);
     }
 }

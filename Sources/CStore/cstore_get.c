@@ -41,10 +41,6 @@ struct lookup {
     size_t count;
 };
 
-/* So many keys ahead what the filter has of them is fetched: more than a thousand at once would push each
- * other out of the nearest cache. */
-#define KEYS_AHEAD 12
-
 /* What is known of a value before its length is. */
 #define UNKNOWN_KEY (-1)
 #define IN_FRONT (-2)
@@ -82,7 +78,7 @@ static void ask_memory(cstore *store, int table, const uint8_t *keys, const uint
     uint8_t *end = lookup->keys;
     size_t ahead_count = 0;
     for (size_t i = 0; i < count; key += key_lens[i++]) {
-        for (; ahead_count < count && ahead_count <= i + KEYS_AHEAD;
+        for (; ahead_count < count && ahead_count <= i + FILTER_KEYS_AHEAD;
              ahead += key_lens[ahead_count++]) {
             lookup->hashes[ahead_count] = key_hash(table, ahead, key_lens[ahead_count]);
             if (table == CSTORE_STATE)

@@ -103,6 +103,8 @@ void filter_add(struct filter *filter, uint64_t hash);
 bool filter_may_have(const struct filter *filter, uint64_t hash);
 /* Prefetch the memory that filter_may_have is about to read. */
 void filter_prefetch(const struct filter *filter, uint64_t hash);
+/* So many keys ahead: more than a thousand at once would push each other out of the nearest cache. */
+#define FILTER_KEYS_AHEAD 12
 size_t filter_len(const struct filter *filter);
 void filter_free(struct filter *filter);
 

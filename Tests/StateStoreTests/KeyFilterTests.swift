@@ -52,6 +52,8 @@ import Testing
         while !store.isFilterMade, ContinuousClock.now < deadline {
             try fill(store, end..<end + 1)
             end += 1
+            try expectAll(end - 1..<end, in: store)
+            try expectNone(end..<end + 1, in: store)
         }
         #expect(store.isFilterMade, "it is not made in time")
         try expectAll(0..<end, in: store)
@@ -82,6 +84,7 @@ import Testing
             end += 10_000
         }
         #expect(!store.isFilterMade, "it has not grown in as many steps")
+        try expectAll(0..<end, in: store)
         store.close()
         #expect(isKept(folder), "the one that serves is whole")
         store = try folder.open()
@@ -107,7 +110,7 @@ import Testing
             }
             store = try folder.open()
             #expect(!store.isFilterMade, "it is made of so many keys at once")
-            try expectAll(599_000..<600_000, in: store)
+            try expectAll(0..<600_000, in: store)
             try expectNone(700_000..<701_000, in: store)
             if isClosedAtOnce {
                 store.close()
